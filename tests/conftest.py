@@ -178,8 +178,10 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
-    """Processes side by side begin to collect at different places: what one has compiled of all that is imported, by
-    Python and for its asserts, the others find compiled.
+    """Processes side by side collect from different files on, and order all alike in the end.
+
+    The first time, what is imported is compiled, tests with their asserts rewritten; it takes longer than all else of
+    collecting. So each compiles another part of it and finds the rest done.
     """
     report = yield
     if collector.path == ROOT / "tests" and isinstance(collector, pytest.Directory):
