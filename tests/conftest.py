@@ -5,7 +5,9 @@ import os
 import signal
 import sys
 import threading
+from bisect import bisect
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -99,16 +101,31 @@ QUICKLY_COMPILED = (
 # Files of many programs that run for a moment each: here even that is more than compiling them plainly. Programs that
 # run for seconds would take three times as long.
 PLAINLY_COMPILED = (
+    "tests/claims/test_cases.py",
+    "tests/claims/test_protocols.py",
+    "tests/claims/test_scan_snap_theorems.py",
     "tests/claims/test_text_attention.py",
+    "tests/lab/test_accessibility.py",
+    "tests/mechanics/test_decoder.py",
     "tests/mechanics/test_optimizers.py",
+    "tests/mechanics/test_snapshots.py",
     "tests/mechanics/test_train.py",
     "tests/mechanics/test_whole.py",
+    "tests/probe/test_contexts.py",
+    "tests/probe/test_pages.py",
+    "tests/probe/test_probe.py",
+    "tests/probe/test_snap.py",
     "tests/scan_snap/test_model.py",
     "tests/scan_snap/test_population.py",
+    "tests/scan_snap/test_reduced.py",
     "tests/scan_snap/test_train.py",
+    "tests/trained/test_forward.py",
+    "tests/trained/test_train.py",
+    "tests/transformer/test_chunks.py",
     "tests/transformer/test_model.py",
     "tests/transformer/test_train.py",
 )
+PLAINLY = pytest.StashKey[bool]()  # whether that is how programs are compiled at the moment
 
 
 def place(name):
@@ -159,10 +176,28 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Processes side by side collect from different files on, and order all alike in the end.
+
+    The first time, what is imported is compiled, tests with their asserts rewritten; it takes longer than all else of
+    collecting. So each compiles another part of it and finds the rest done.
+    """
+    report = yield
+    if collector.path == ROOT / "tests" and isinstance(collector, pytest.Directory):
+        own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        of = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        files = [max(1, len(list(entry.path.rglob("test_*.py")))) for entry in report.result]
+        first = bisect(list(accumulate(files)), own * sum(files) / of)
+        report.result[:] = report.result[first:] + report.result[:first]
+    return report
+
+
 def pytest_collection_modifyitems(items):
     """Long files first, so that no process works on one while the others have nothing left to do.
 
-    A file is as long as the longest of its tests: processes are handed whole files.
+    A file is as long as the longest of its tests: processes are handed whole files. Those that are alike come by name,
+    whichever was collected first.
     """
     earliest = {}
     for item in items:
@@ -170,7 +205,7 @@ def pytest_collection_modifyitems(items):
         if found < len(LONG):
             item.add_marker("slow")
         earliest[item.path] = min(found, earliest.get(item.path, found))
-    items.sort(key=lambda item: earliest[item.path])
+    items.sort(key=lambda item: (earliest[item.path], item.path))
 
 
 def pytest_collection_finish():
@@ -183,25 +218,24 @@ def pytest_collection_finish():
     gc.enable()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def plainly_compiled(request):
-    """Compile what the files of PLAINLY_COMPILED run without optimising it; no other file sees those programs."""
-    if request.path.relative_to(ROOT).as_posix() not in PLAINLY_COMPILED:
-        yield
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Compile what the files of PLAINLY_COMPILED run without optimising it, fixtures of all tests included.
+
+    No other file sees those programs.
+    """
+    plainly = item.path.relative_to(ROOT).as_posix() in PLAINLY_COMPILED
+    if plainly == item.config.stash.get(PLAINLY, False):
         return
+    item.config.stash[PLAINLY] = plainly
 
     import jax
 
     from attomaton.base import programs
 
-    def switch(plainly):
-        jax.config.update("jax_disable_most_optimizations", plainly)
-        jax.clear_caches()
-        programs._compiled.cache_clear()
-
-    switch(True)
-    yield
-    switch(False)
+    jax.config.update("jax_disable_most_optimizations", plainly)
+    jax.clear_caches()
+    programs._compiled.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,12 @@ tokens = { the = 0.5, rain = 0.5 }
 """
 
 
+@pytest.fixture
+def no_figures(monkeypatch):
+    """`attomaton dynamics` draws figures too; here only what else it leaves is looked at."""
+    monkeypatch.setattr("attomaton.jobs.dynamics.package_version", lambda name: None)
+
+
 def gain(t, eta_y=1.0, K=2, M=7):
     """γ(t) = (M−1)² h / (M−1+e^{Mh}) with e^{Mh} + (M−1)Mh = Mη_Y t/K + 1."""
     h = brentq(lambda h: np.exp(M * h) + (M - 1) * M * h - M * eta_y * t / K - 1, 0, 5, xtol=1e-15)
@@ -156,6 +162,7 @@ def test_a_diverged_run_says_so_and_keeps_what_it_had(classes, call, tmp_path, m
     assert np.isfinite(z[0, 0]).all()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_levels_that_were_finished_are_kept_and_end_in_the_same_run(call, tmp_path, monkeypatch):
     from attomaton.folders.look import look
     from attomaton.jobs import dynamics
@@ -181,6 +188,7 @@ def test_levels_that_were_finished_are_kept_and_end_in_the_same_run(call, tmp_pa
     assert not (tmp_path / "r" / "checkpoints").exists()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_run_on_disk_gives_back_what_its_levels_recorded(call, tmp_path):
     from attomaton.folders.dynamics import levels_of, read_dynamics
     from attomaton.scan_snap.levels import find_classes, run_level

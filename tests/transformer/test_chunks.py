@@ -34,12 +34,14 @@ def in_chunks(monkeypatch, longest, size):
     _compiled.cache_clear()
 
 
-def with_slopes(loss, push=1.0, precision="float64"):
+def with_slopes(loss, push=1.0, precision="float64", runs=False):
+    """One program for the loss and its gradients; of several runs side by side where there are some."""
+
     def both(*given):
         value, back = jax.vjp(lambda *w: loss(*w, given[3], precision), *given[:3])
         return value, *back(jnp.asarray(push, value.dtype))
 
-    return both
+    return jax.jit(jax.vmap(both) if runs else both)
 
 
 def apart(mine, theirs):
@@ -62,11 +64,11 @@ def test_value_and_gradients_are_the_textbook_ones(monkeypatch, longest, push):
     with float64():
         in_chunks(monkeypatch, longest, 8)
         given = drawn(np.float64)
-        mine = jax.jit(with_slopes(next_token_loss, push))(*given)
-        theirs = jax.jit(with_slopes(plain_loss, push))(*given)
+        mine = with_slopes(next_token_loss, push)(*given)
+        theirs = with_slopes(plain_loss, push)(*given)
         assert apart(mine, theirs) < 1e-12
         # Without a gradient another path is taken: the loss alone.
-        alone = next_token_loss(*given, "float64")
+        alone = jax.jit(lambda *w: next_token_loss(*w, "float64"))(*given)
         assert float(alone) == pytest.approx(float(theirs[0]), rel=1e-12)
 
 
@@ -75,9 +77,10 @@ def test_runs_side_by_side_have_their_own_gradients(monkeypatch, longest):
     with float64():
         in_chunks(monkeypatch, longest, 8)
         given = drawn(np.float64, (3,))
-        mine = jax.jit(jax.vmap(with_slopes(next_token_loss)))(*given)
+        mine = with_slopes(next_token_loss, runs=True)(*given)
+        plain = with_slopes(plain_loss)
         for run in range(3):
-            own = with_slopes(plain_loss)(*(x[run] for x in given))
+            own = plain(*(x[run] for x in given))
             assert apart([x[run] for x in mine], own) < 1e-12
 
 
