@@ -314,6 +314,12 @@ Group = tuple[Int[np.ndarray, " c"], Int[np.ndarray, " s"]]
 Trained = tuple[dict[str, np.ndarray], Int[np.ndarray, "seeds cells"]]
 
 
+def _work(course: _Course) -> float:
+    """How many products of numbers all runs take, about."""
+    runs = len(course.cells[0]) * len(course.starts)
+    return 2.0 * runs * float(course.marks[-1]) * course.plan.batch * course.starts[0][0].size
+
+
 def _by_class(course: _Course) -> bool:
     """Whether NumPy trains, class by class, and nothing is compiled.
 
