@@ -11,18 +11,28 @@ Which option goes with which format:
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from attomaton.corpus.files import EVENTS, LOGS, SEPARATED, check_content, format_of
 from attomaton.corpus.guesses import Guess
 from attomaton.corpus.ordering import Ordering
-from attomaton.corpus.parts import Parts
 from attomaton.corpus.text import SPLITS
 from attomaton.corpus.times import DATES
-from attomaton.corpus.windows import Windows
 from attomaton.disk.records import absent
 from attomaton.errors import UsageError, one_of, whole_number
 
 SPELLED = {"tab": "\t", "\\t": "\t", "space": " "}  # delimiters that are awkward to type
+
+
+@runtime_checkable
+class Found(Protocol):
+    """What was found out while a file was read."""
+
+    @property
+    def ordering(self) -> Ordering | None: ...  # noqa: D102
+
+    @property
+    def guesses(self) -> tuple[Guess, ...]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,7 +129,7 @@ class Reading:
         own = self.given
         return Reading(**{x: getattr(self if x in own else other, x) for x in OPTIONS})
 
-    def done(self, found: Windows | Parts) -> "ReadAs":
+    def done(self, found: "Found") -> "ReadAs":
         """What is kept of a file that was read so: these options, its rows' order, and what was guessed."""
         return ReadAs(
             **{x: getattr(self, x) for x in OPTIONS},

@@ -69,8 +69,11 @@ def joined(
     errors = model.errors(limit)
     if intervals:
         tied = ([_array(part, name) for name in TIED] for part in parts)
-        whole = Covariances.joined([Covariances(*own, (V,)) for *own, V in tied])
-        errors = replace(errors, whole=whole)
+        own = [
+            Covariances(number, theta, group, first, start, (V,))
+            for number, theta, group, first, start, V in tied
+        ]
+        errors = replace(errors, whole=Covariances.joined(own))
     return limit, Reach.joined(graph, steps), errors
 
 

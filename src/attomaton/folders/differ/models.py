@@ -119,9 +119,9 @@ def _read(folder: Path, ids: Int[np.ndarray, " labels"], K: int) -> _Graphs:
     order = np.argsort(key)
     # Components are numbered within their last token; K · last keeps those of different ones apart.
     component = pairs["last"].astype(np.int64) * K + pairs["component"]
-    pair_columns = (key, component, pairs["svm_score"], pairs["log_pi"])
-    ends = (ids[edges["last"]] * K + ids[edges[end]] for end in ("from", "to"))
-    return _Graphs(*(x[order] for x in pair_columns), *ends, edges["weight"])
+    score, log_pi = pairs["svm_score"][order], pairs["log_pi"][order]
+    winner, loser = (ids[edges["last"]] * K + ids[edges[end]] for end in ("from", "to"))
+    return _Graphs(key[order], component[order], score, log_pi, winner, loser, edges["weight"])
 
 
 def _orders(
