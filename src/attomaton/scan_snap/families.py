@@ -18,7 +18,6 @@ from jaxtyping import Float, Int
 from attomaton.disk.doors import data_stream
 from attomaton.errors import AssumptionError, DataError, UsageError, counted, listed, nearest
 from attomaton.scan_snap.data import SUM, SequenceClasses, sequence_classes
-from attomaton.scan_snap.theory.attention import inverse_mixing, overlap
 from attomaton.scan_snap.trajectory import class_attention
 
 KEYS = ("query", "next", "tokens")
@@ -335,15 +334,17 @@ def correlation(
     """
     c = class_attention(np.zeros_like(classes.P) if z is None else z, classes.P)
     f = c / np.linalg.norm(c, axis=1, keepdims=True)
-    E = overlap(f)
+    E = f @ f.T
+    np.fill_diagonal(E, 0.0)
     values = np.linalg.eigvalsh(E)
     if values[0] <= -1 + 1e-12:
         raise AssumptionError(
             "attention vectors of the classes are linearly dependent, so (I + E) has no inverse. "
             "Merge classes with the same law, or give each a distinct token."
         )
+    E_prime = np.eye(classes.K) - np.linalg.inv(np.eye(classes.K) + E)
     # No entry of E is negative, so its largest eigenvalue is also the largest in magnitude.
-    return Correlation(E, inverse_mixing(E), float(values[-1]))
+    return Correlation(E, E_prime, float(values[-1]))
 
 
 def conditions(classes: SequenceClasses, eta_y: float) -> dict[str, dict[str, float | bool]]:
