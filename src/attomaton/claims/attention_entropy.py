@@ -367,9 +367,10 @@ def _side_by_side(parts: Sequence[Dynamics], cells: int) -> Dynamics:
         return whole.reshape(-1, *whole.shape[2:])
 
     seconds = {k: sum(x.seconds[k] for x in parts) for k in parts[0].seconds}
-    runs = {name: joined(name) for name in ("eta_y", "eta_z", "z")}
-    status = tuple(joined("status").tolist())
-    return replace(parts[0], **runs, records={}, status=status, seconds=seconds)
+    return replace(
+        parts[0], eta_y=joined("eta_y"), eta_z=joined("eta_z"), z=joined("z"), records={},
+        status=tuple(joined("status").tolist()), seconds=seconds,
+    )  # fmt: skip
 
 
 def _table(run: Dynamics, rates: int, seeds: int) -> Float[np.ndarray, "rates ratios seeds"]:
