@@ -12,15 +12,14 @@ import numpy as np
 
 from attomaton.base.lazily import jax
 
-# Trying out matrix kernels takes longer than a whole run of the small programs compiled here.
-OPTIONS: dict[str, dict[str, str | bool]] = {"gpu": {"xla_gpu_autotune_level": "0"}}
-# Where they are tried out, the vendor's kernels alone: faster on the shapes here, and four times faster to try. Kernels
-# that do not wait for each other run side by side: many are too small for a whole device.
+# Matrix kernels are the vendor's alone: faster on the shapes here, and four times faster to try out.
+VENDOR: dict[str, str | bool] = {"xla_gpu_enable_triton_gemm": False}
+# Trying them out takes longer than a whole run of the small programs compiled here.
+OPTIONS: dict[str, dict[str, str | bool]] = {"gpu": VENDOR | {"xla_gpu_autotune_level": "0"}}
+# Where they are tried out, kernels that do not wait for each other run side by side, too: many are too small for a
+# whole device.
 TUNED: dict[str, dict[str, str | bool]] = {
-    "gpu": {
-        "xla_gpu_enable_triton_gemm": False,
-        "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
-    }
+    "gpu": VENDOR | {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 }
 # Compiled in half the time, run in a tenth more: for programs that run for no longer than they take to compile.
 BRIEF: dict[str, dict[str, str | bool]] = OPTIONS | {

@@ -76,12 +76,19 @@ def probed(
         trained = read_trained(model, asked.precision)
         many = 1 if trained.parameters >= SMALL else 3
         sent, drawn = beside.submit(Network, trained), beside.submit(untrained, trained, 0)
-        early = beside.map(
-            lambda x: compile_for(trained, *x), _likely(model, trained, corpus, reading, asked)
-        )
+
+        def compiled(size: int, length: int, keep: Keep) -> None:
+            compile_for(trained, size, length, keep)
+            if jax.default_backend() != "cpu":  # which loads a program when it is first run
+                none = np.zeros((size, length), np.int64)
+                sent.result().logits_at(none, none[:, 0], keep)
+
+        likely = _likely(model, trained, corpus, reading, asked)
+        early = [beside.submit(compiled, *x) for x in likely]
         exam = prepared(Path(model), trained, corpus, reading, asked, progress)
         network = sent.result()
-        list(early)
+        for program in early:
+            program.result()
 
         def copy(i: int, progress: Progress = quiet) -> tuple[list[Odds], np.ndarray]:
             fresh = untrained(trained, i) if i else drawn.result()

@@ -90,7 +90,7 @@ class Network:
     def _run(self, build: Callable[[Any], Callable], plan: Any, given: tuple) -> Any:
         """What a program of this plan makes of the weights and of what is given."""
         with _as_exact_as(self.weights):
-            program = compiled_program(build, plan, (self.weights, *given), autotune=True)
+            program = compiled_program(build, plan, (self.weights, *given))
             return jax.tree.map(np.asarray, program(self.weights, *given))
 
 
@@ -106,7 +106,7 @@ def compile_for(model: Trained, size: int, length: int, keep: Keep) -> None:
     """Compile, before it is needed, what answers `size` contexts of `length` tokens."""
     given = (model.weights, np.zeros((size, length), np.int32), np.zeros(size, np.int32))
     with _as_exact_as(model.weights):
-        compiled_program(_build, (model.form, keep), given, autotune=True)
+        compiled_program(_build, (model.form, keep), given)
 
 
 def _build(plan: tuple[Form, Keep]) -> Callable:
