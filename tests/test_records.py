@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import pytest
 
@@ -30,6 +31,20 @@ class Outer:
     either: int | float | str | None = None
     note: str | None = absent()
     settings: dict[str, object] = field(default_factory=dict)
+
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Several(Generic[Kind]):
+    first: Kind
+    others: tuple[Kind, ...]
+
+
+@dataclass(frozen=True)
+class Holder:
+    several: Several[Inner]
 
 
 WHOLE = Outer(
@@ -77,3 +92,12 @@ def test_whatever_is_no_record_is_refused():
     for value in (None, 3, [], "text"):
         with pytest.raises(DataError, match="the record is missing"):
             as_record(Inner, value, "x")
+
+
+def test_a_record_of_records_is_read_as_what_it_holds():
+    whole = Holder(Several(Inner("a", 1.0), (Inner("b", 2.0),)))
+    given = json.loads(to_json(whole))
+    assert as_record(Holder, given, "x.json") == whole
+    given["several"]["others"][0]["name"] = 3
+    with pytest.raises(DataError, match="others"):
+        as_record(Holder, given, "x.json")

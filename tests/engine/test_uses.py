@@ -23,8 +23,8 @@ class Backwards:
 
     name, workers = "backwards", 3
 
-    def run(self, work, tasks):
-        return ((task.number, work(task.payload)) for task in reversed(tasks))
+    def run(self, work, tasks, *common):
+        return ((task.number, work(*common, task.payload)) for task in reversed(tasks))
 
     def close(self):
         """Nothing to let go."""

@@ -59,7 +59,7 @@ def _made(form: Any, value: Any, place: str, wrong: list[str]) -> Any:  # noqa: 
         return value
     if origin in (Union, UnionType):
         return _one_of(inner, value, place, wrong)
-    if isinstance(form, type) and is_dataclass(form) and isinstance(value, Mapping):
+    if is_dataclass(origin or form) and isinstance(value, Mapping):
         return _filled(form, value, place, wrong)
     if origin in _LISTS and isinstance(value, (list, tuple)):
         return _listed(origin, inner, value, place, wrong)
@@ -113,5 +113,8 @@ def _filled(kind: Any, value: Mapping[str, Any], place: str, wrong: list[str]) -
 
 @cache
 def _forms(kind: Any) -> tuple[tuple[Field, Any], ...]:
-    hints = get_type_hints(kind)
-    return tuple((one, hints[one.name]) for one in fields(kind) if one.init)
+    plain, inner = get_origin(kind) or kind, get_args(kind)
+    hints = get_type_hints(plain)
+    # What a record is a record of (`Record[Point]`) stands for it in its fields.
+    forms = {k: x[inner] if getattr(x, "__parameters__", ()) else x for k, x in hints.items()}
+    return tuple((one, forms[one.name]) for one in fields(plain) if one.init)
