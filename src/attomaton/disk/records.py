@@ -113,8 +113,13 @@ def _filled(kind: Any, value: Mapping[str, Any], place: str, wrong: list[str]) -
 
 @cache
 def _forms(kind: Any) -> tuple[tuple[Field, Any], ...]:
-    plain, inner = get_origin(kind) or kind, get_args(kind)
-    hints = get_type_hints(plain)
+    plain = get_origin(kind) or kind
     # What a record is a record of (`Record[Point]`) stands for it in its fields.
-    forms = {k: x[inner] if getattr(x, "__parameters__", ()) else x for k, x in hints.items()}
+    known = dict(zip(getattr(plain, "__parameters__", ()), get_args(kind), strict=False))
+
+    def said(form: Any) -> Any:
+        asked = getattr(form, "__parameters__", ())
+        return form[tuple(known.get(x, Any) for x in asked)] if asked else known.get(form, form)
+
+    forms = {name: said(form) for name, form in get_type_hints(plain).items()}
     return tuple((one, forms[one.name]) for one in fields(plain) if one.init)
