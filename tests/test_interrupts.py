@@ -163,9 +163,9 @@ def test_what_is_written_in_one_go_leaves_nothing(words, mark, nth, tmp_path):
 def test_workers_say_nothing_and_are_gone(engine, number, tmp_path):
     if engine == "ray":
         pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
-    grid = ["sweep", "syn-small", "eta_z=0.5,1,2,4", "ratio=1,2", "until=10"]
+    grid = ["sweep", "syn-small", "eta_z=0.5,1,2,4", "ratio=1,2", "steps=100000"]
     process = started(
-        *grid, "--level", "reduced", "-o", "s", "--engine", engine, "--workers", 2, cwd=tmp_path
+        *grid, "--level", "sampled", "-o", "s", "--engine", engine, "--workers", 2, cwd=tmp_path
     )
     wait_for(lambda: len(session_of(process.pid)) > 1, process)
     os.killpg(process.pid, number)  # as a terminal does: to all of them

@@ -1,16 +1,15 @@
 """Models on disk: whole, by last token, in parts, and after the process that wrote them was killed."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.killed import killed_after
 
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
@@ -247,20 +246,8 @@ main()
 """
 
 
-def command(*arguments) -> list[str]:
-    return [sys.executable, "-c", DRIVER, *map(str, arguments), "--json"]
-
-
-def run_until(arguments: list, seen, most: float = 300.0) -> None:
-    """Start a command, and SIGKILL it as soon as `seen()`."""
-    process = subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL)
-    end = time.monotonic() + most
-    while not seen():
-        assert process.poll() is None, "ended before it could be killed"
-        assert time.monotonic() < end
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+def command(*arguments, before: str = "") -> list[str]:
+    return [sys.executable, "-c", before + DRIVER, *map(str, arguments), "--json"]
 
 
 def run_to_the_end(arguments: list) -> dict:
@@ -275,7 +262,11 @@ def test_training_goes_on_after_a_kill(tmp_path):
     quiet = run_to_the_end(["train", text, *options, "-o", tmp_path / "quiet"])
     out = tmp_path / "run"
     kept = tmp_path / ".run.partial" / "checkpoint.safetensors"
-    run_until(["train", text, *options, "-o", out], kept.exists)
+    killing = killed_after(1, "attomaton.jobs.train", "_Kept", "save")
+    line = command("train", text, *options, "-o", out, before=killing)
+    killed = subprocess.run(line, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert kept.exists()
     assert not out.exists()
     again = run_to_the_end(["train", text, *options, "-o", out])
     assert 0 < again["resumed_at_step"] < 20_000

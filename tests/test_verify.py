@@ -1,15 +1,14 @@
 """`attomaton verify`: the registry, verdicts and exit codes, resuming after a kill, and a user's own data."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.killed import killed_after
 
 from attomaton.claims.registry import CLAIMS, find_claims
 from attomaton.disk.formats import read_json, read_table
@@ -155,17 +154,16 @@ def test_reading_options_need_a_file(call, tmp_path):
 def test_a_killed_verification_goes_on_with_the_next_claim(tmp_path):
     run = tmp_path / "run"
     partial = tmp_path / ".run.partial" / "claims"
-    command = [sys.executable, "-m", "attomaton", "verify", "--only", "T2,T3", "-o", str(run)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.time() + 300
-    while not (partial / "T2.json").exists() and time.time() < end:
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    words = ["verify", "--only", "T2,T3", "-o", str(run)]
+    driver = f"import sys\nfrom attomaton.__main__ import main\nsys.argv[1:] = {words}\nmain()\n"
+    killing = killed_after(1, "attomaton.disk.ledger", "Ledger", "done") + driver
+    killed = subprocess.run([sys.executable, "-c", killing], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert (partial / "T2.json").exists()
     assert not run.exists()
     kept = (partial / "T2.json").read_bytes()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    again = [sys.executable, "-m", "attomaton", *words]
+    done = subprocess.run(again, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert read_json(run / "claims" / "T2.json") == json.loads(kept)
     assert {p.stem for p in (run / "claims").iterdir()} == {"T2", "T3"}

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from tests.killed import killed_after
 from tests.predictor import parts
 
 from attomaton.corpus.reading import Reading
@@ -305,21 +306,8 @@ main()
 """
 
 
-# Ends its own process once so many pieces are saved, while workers have others.
-KILLED = DRIVER.replace(
-    "from attomaton.cli",
-    """
-import itertools, multiprocessing, os, signal
-from attomaton.disk.ledger import Ledger
-done, told = Ledger.done, itertools.count(1)
-def kill(self, name):
-    done(self, name)
-    if next(told) == 5:
-        print(len(multiprocessing.active_children()), flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-Ledger.done = kill
-from attomaton.cli""",
-)
+# Ended while workers have pieces: two compare priors, six are of the grid.
+KILLED = killed_after(5, "attomaton.disk.ledger", "Ledger", "done") + DRIVER
 
 
 def test_a_killed_command_goes_on_and_leaves_no_process_behind(files, quietly, call):
@@ -329,7 +317,7 @@ def test_a_killed_command_goes_on_and_leaves_no_process_behind(files, quietly, c
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, *words], start_new_session=True, stdout=subprocess.PIPE
     )
-    assert process.stdout.readline() == b"2\n"
+    assert process.stdout.readline() == b"2 workers\n"
     process.stdout.close()
     assert process.wait() == -signal.SIGKILL
     assert gone_within(process.pid, 10) is not None, session_of(process.pid)
