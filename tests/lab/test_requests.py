@@ -47,35 +47,7 @@ def get(lab, path):
         asked.close()
 
 
-@pytest.mark.parametrize("screen", PARAMETERS)
-def test_no_setting_of_an_address_leads_to_a_fault(lab, screen):
-    names = (*PARAMETERS[screen], "on", "unknown")
-    for value in (*NUMBERS, *TEXTS):
-        settings = "&".join(f"{name}={quote(value, safe='')}" for name in names)
-        status, page = get(lab, f"{screen}?{settings}")
-        assert status == 200, (screen, value, status)
-        assert "<script>alert(1)" not in page
-        assert "Traceback" not in lab.log.read_text(), (screen, value)
-
-
-@pytest.mark.parametrize(
-    ("screen", "name"),
-    [("/automaton", "radius"), ("/graph", "min"), ("/lens", "max_df"), ("/data", "row"),
-     *(("/scan-snap", x) for x in ("eta_y", "eta_z", "beside_eta_y", "until", "steps", "T", "seeds"))],
-)  # fmt: skip
-def test_no_number_of_an_address_leads_to_a_fault(lab, screen, name):
-    for value in ("1e400", "nan", "1e308", "5e-324", "-1e16"):
-        assert get(lab, f"{screen}?{name}={value}")[0] == 200, (screen, name, value)
-    assert "Traceback" not in lab.log.read_text()
-
-
-def test_an_address_that_is_too_long_gets_a_short_answer(lab):
-    status, page = get(lab, f"/automaton?context={'a+' * 10_000}")
-    assert status == 414
-    assert len(page) < 100
-
-
-# Uploads
+# Uploads; before all that sets the lab to work, whose memory would be counted with theirs
 
 HEAD = b'--x\r\nContent-Disposition: form-data; name="f"; filename="a.txt"\r\n\r\n'
 TAIL = b"\r\n--x--\r\n"
@@ -139,6 +111,36 @@ def peak(lab):
     status = Path(f"/proc/{lab.process.pid}/status")
     found = re.search(r"VmHWM:\s+(\d+)", status.read_text()) if status.exists() else None
     return int(found[1]) >> 10 if found else 0
+
+
+# Addresses
+
+@pytest.mark.parametrize("screen", PARAMETERS)
+def test_no_setting_of_an_address_leads_to_a_fault(lab, screen):
+    names = (*PARAMETERS[screen], "on", "unknown")
+    for value in (*NUMBERS, *TEXTS):
+        settings = "&".join(f"{name}={quote(value, safe='')}" for name in names)
+        status, page = get(lab, f"{screen}?{settings}")
+        assert status == 200, (screen, value, status)
+        assert "<script>alert(1)" not in page
+        assert "Traceback" not in lab.log.read_text(), (screen, value)
+
+
+@pytest.mark.parametrize(
+    ("screen", "name"),
+    [("/automaton", "radius"), ("/graph", "min"), ("/lens", "max_df"), ("/data", "row"),
+     *(("/scan-snap", x) for x in ("eta_y", "eta_z", "beside_eta_y", "until", "steps", "T", "seeds"))],
+)  # fmt: skip
+def test_no_number_of_an_address_leads_to_a_fault(lab, screen, name):
+    for value in ("1e400", "nan", "1e308", "5e-324", "-1e16"):
+        assert get(lab, f"{screen}?{name}={value}")[0] == 200, (screen, name, value)
+    assert "Traceback" not in lab.log.read_text()
+
+
+def test_an_address_that_is_too_long_gets_a_short_answer(lab):
+    status, page = get(lab, f"/automaton?context={'a+' * 10_000}")
+    assert status == 414
+    assert len(page) < 100
 
 
 def test_a_lab_that_is_ended_while_it_works_ends_quietly(start_lab, tmp_path):
