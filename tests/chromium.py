@@ -79,7 +79,8 @@ class Browser:
         self._from, up = os.pipe()
         shell = 'in=$1 out=$2; shift 2; exec "$@" 3<&"$in" 4>&"$out"'
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
-                   "--hide-scrollbars", "--no-first-run", "--disable-background-networking", NO_OPTIMISING, *ONE_PROCESS,
+                   "--hide-scrollbars", "--no-first-run",
+                   "--disable-background-networking", *ONE_PROCESS, NO_OPTIMISING,
                    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={folder}"]  # fmt: skip
         self._process = subprocess.Popen(
             ["bash", "-c", shell, "pipe", str(down), str(up), program(), *options, "about:blank"],

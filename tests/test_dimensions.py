@@ -47,6 +47,9 @@ def test_the_first_draw_is_that_of_fit(tmp_path):
     table = pq.read_table(tmp_path / "D" / "data.parquet").to_pydict()
     assert table["d"] == [3, 3, 5, 5]
     assert table["seed"] == [4, 5, 4, 5]
+    dimensions_run("example", tmp_path / "E", d=[3, 5], draws=2, seed=4)
+    same = [(tmp_path / name / "data.parquet").read_bytes() for name in "DE"]
+    assert same[0] == same[1]
 
 
 def test_dimensions_double_until_everything_is_strict_that_will_be(tmp_path):

@@ -12,6 +12,7 @@ from attomaton.disk.storage import seal
 from attomaton.errors import DataError
 from attomaton.folders.model import open_model
 from attomaton.folders.probe import ATTENTION, read_probe, read_texts
+from attomaton.jobs import probed as job
 from attomaton.jobs.probe import Asked
 from attomaton.jobs.probed import probe_run
 
@@ -45,6 +46,23 @@ def test_the_page_of_a_probe_tells_orders_heads_and_what_it_got_wrong(folder):
     assert "entropy / log keys" in page
     for wrong in found.behaviour[0].wrong[:3]:
         assert " ".join(wrong.tokens) in page
+
+
+@pytest.mark.parametrize(
+    ("run", "work", "model"), [("probe_run", "probed", "1"), ("snap_run", "snap_models", ["1"])]
+)
+def test_a_place_is_taken_before_the_work_begins(run, work, model, tmp_path, monkeypatch):
+    seen = []
+
+    def working(*_):
+        seen.extend(x.name for x in tmp_path.iterdir())
+        raise DataError("no model at all")
+
+    monkeypatch.setattr(job, work, working)
+    with pytest.raises(DataError, match="no model at all"):
+        getattr(job, run)(model, "corpus.txt", tmp_path / "P")
+    assert [name.startswith(".P.") for name in seen] == [True]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_does_not_fit_together_is_refused(folder, tmp_path):

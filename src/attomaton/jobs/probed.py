@@ -46,19 +46,18 @@ def probe_run(
     """Everything the probe says of one model on one corpus, left in a folder; of attention alone, without a corpus."""
     asked, reading = asked or Asked(), reading or Reading()
     place = check_place(out, "probe", (model, corpus, reading.tokenizer), force)
-    if corpus is None:
-        found, exam = probe_attention(model), None
-    else:
-        found, exam, network = probed(model, corpus, reading, asked, progress)
-        some = slice(0, TEXTS)
-        kept = attention_on(network, exam.contexts[some]) if exam.contexts else None
     with new_folder(place, "probe") as work:
-        _tell(work, model, corpus, reading, asked, found)
-        if exam is not None:
+        if corpus is None:
+            found = probe_attention(model)
+        else:
+            found, exam, network = probed(model, corpus, reading, asked, progress)
             save_model(exam.limit, work / "model", {"data": str(corpus)})
-            if kept is not None:
+            if exam.contexts:
+                some = slice(0, TEXTS)
                 ids = [exam.windows.context(row) for row in exam.rows[some]]
-                write_texts(work, texts_of(exam.limit, ids), kept)
+                texts = texts_of(exam.limit, ids)
+                write_texts(work, texts, attention_on(network, exam.contexts[some]))
+        _tell(work, model, corpus, reading, asked, found)
         _show(work, "probe", found, probe_figure, probe_page)
     return found, place.replaced
 
@@ -75,8 +74,8 @@ def snap_run(
     """A model over its checkpoints, left in a folder."""
     asked, reading = asked or Asked(), reading or Reading()
     place: Place = check_place(out, "probe", (*checkpoints, corpus, reading.tokenizer), force)
-    found = snap_models(checkpoints, corpus, reading, asked, progress)
     with new_folder(place, "snap") as work:
+        found = snap_models(checkpoints, corpus, reading, asked, progress)
         _tell(work, [str(x) for x in checkpoints], corpus, reading, asked, found)
         _show(work, "snap", found, snap_figure, snap_page)
     return found, place.replaced
