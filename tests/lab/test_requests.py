@@ -115,6 +115,7 @@ def peak(lab):
 
 # Addresses
 
+
 @pytest.mark.parametrize("screen", PARAMETERS)
 def test_no_setting_of_an_address_leads_to_a_fault(lab, screen):
     names = (*PARAMETERS[screen], "on", "unknown")
