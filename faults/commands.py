@@ -323,6 +323,8 @@ def _unasked(line: Line, ended: Ended, changes: dict[str, str]) -> dict[str, str
     """The changes a line did not ask for."""
     fine = ended.code == 0 or (ended.code in (4, 5, 6, 130))
     allowed = [f"{HERE}/runs", f"{HOME}/.cache"]  # what JAX compiled is kept for the next command
+    if line.command == ("lab",):  # the key of its user, which outlives it
+        allowed.append(f"{HOME}/.local")
     words = [p.words[-1] for p in line.pieces if p.name not in WRITES]
     read = {os.path.normpath(w) for w in words if not w.startswith("-")}
     for place in line.writes:

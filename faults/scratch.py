@@ -4,6 +4,7 @@ A command is run in a child of a process that has imported everything once, so t
 limits of its own, a session of its own, and its words go to files.
 """
 
+import atexit
 import gc
 import os
 import resource
@@ -274,6 +275,7 @@ def _be(
 ) -> None:
     """In the child: become the command. Never returns."""
     code: object = 70
+    atexit._clear()  # what the parent is to do at its end
     try:
         os.setsid()
         os.chdir(here)
@@ -304,4 +306,6 @@ def _be(
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
                 stream.flush()
+        with suppress(Exception):
+            atexit._run_exitfuncs()
         os._exit(code if isinstance(code, int) else 0 if code is None else 1)
