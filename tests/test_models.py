@@ -257,7 +257,7 @@ def run_to_the_end(arguments: list) -> dict:
 
 def test_training_goes_on_after_a_kill(tmp_path):
     text = write_text(tmp_path / "text.txt", tokens=2000, words=40)
-    options = ["--context", 6, "--steps", 20_000, "--optimizer", "gd", "--lr", 0.1,
+    options = ["--context", 6, "--steps", 2_000, "--optimizer", "gd", "--lr", 0.1,
                "--init", "uniform", "--seeds", 2]  # fmt: skip
     quiet = run_to_the_end(["train", text, *options, "-o", tmp_path / "quiet"])
     out = tmp_path / "run"
@@ -269,7 +269,7 @@ def test_training_goes_on_after_a_kill(tmp_path):
     assert kept.exists()
     assert not out.exists()
     again = run_to_the_end(["train", text, *options, "-o", out])
-    assert 0 < again["resumed_at_step"] < 20_000
+    assert 0 < again["resumed_at_step"] < 2_000
     assert again["final"] == quiet["final"]
     for name in ("state.safetensors", "metrics.parquet"):
         assert (out / name).read_bytes() == (tmp_path / "quiet" / name).read_bytes()
