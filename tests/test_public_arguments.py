@@ -1,6 +1,7 @@
 """Every public call × what programs pass by mistake: a typed error that names the argument, never an answer."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -64,6 +65,12 @@ def model():
     return attomaton.NextTokenClassifier().fit(*PAIRS)
 
 
+@cache
+def predictor():
+    windows = attomaton.as_windows([list("abbaab")], context=2)
+    return attomaton.tune(windows, windows, priors=["zero"], lambdas=[1.0], thetas=[1.0], widen=0)
+
+
 def rng():
     return np.random.default_rng(0)
 
@@ -102,6 +109,11 @@ CALLS = [
      some(OTHERS, "a number"), "radius"),
     ("NextTokenClassifier embeddings", lambda x: attomaton.NextTokenClassifier(embeddings=x).fit([[0, 1]], [0]),
      some(OTHERS, "None"), "embeddings"),
+    *((f"Predictor.{n}", lambda x, n=n: getattr(predictor(), n)(x), CONTEXTS, "context") for n in ASKED),
+    ("Predictor.sample", lambda x: predictor().sample(x, rng()), CONTEXTS, "context"),
+    ("Predictor.sample length", lambda x: predictor().sample(["a"], rng(), x), COUNTS, "length"),
+    ("Predictor.sample rng", lambda x: predictor().sample(["a"], x), OTHERS, "rng"),
+    ("Predictor.explain outside", lambda x: predictor().explain(["a"], outside=x), COUNTS, "outside"),
     ("save_model", lambda x: attomaton.save_model(x, "nowhere", {}), OTHERS, "limit"),
     ("open_model", attomaton.open_model, OTHERS, "model folder"),
     ("as_samples", lambda x: attomaton.as_samples(x, context=2), some(MANY, "one context"),

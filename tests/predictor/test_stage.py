@@ -227,6 +227,13 @@ def test_the_certificate_is_that_of_the_weights(predictor, corpora):
     assert problem.residual(kept + 0.01) > 1e-6
 
 
+def test_a_design_takes_four_bytes_for_each_column(predictor, corpora):
+    valid = corpora[1]
+    rows = np.flatnonzero(valid.realizable)
+    X = design_of(valid, rows, predictor.tuned, predictor.stage.tables).matrix([SCORE, *GROUPS])
+    assert X.indices.dtype == X.indptr.dtype == np.int32
+
+
 def test_terms_add_up_to_the_log_odds(predictor, corpora):
     asked = corpora[2]
     for i in range(0, len(asked), 240):

@@ -1,6 +1,6 @@
 import re
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from xml.etree import ElementTree
 
 import matplotlib
@@ -13,8 +13,10 @@ from attomaton.errors import UsageError
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.mechanics.theory.view import Component, GraphView, Link, Node, graph_view
+from attomaton.predictor.scoring import Bin, ScoreRow, ScoreTable
 from attomaton.report.figures.canvas import save, to_svg, write
 from attomaton.report.figures.priority import COMPONENT_CAP, priority_figure
+from attomaton.report.figures.scores import scores_figure
 from attomaton.report.figures.training import convergence_figure, prediction_figure, protocol_figure
 from attomaton.report.html.page import page
 
@@ -278,6 +280,24 @@ def test_protocol_figure_shows_every_seed(tmp_path):
     save(figure, tmp_path, "protocol")
     assert len(protocol_figure(rows).axes) == 2
     save(protocol_figure([{"seed": 0, "cosine_svm": 1.0, "distance_fin": 0.0}]), tmp_path, "exact")
+
+
+@pytest.mark.parametrize("rows", [(1, 1), (10, 6), (30, 2)])
+def test_the_key_of_reliability_stands_below_its_axis(rows):
+    numbers = dict.fromkeys((x.name for x in fields(ScoreRow)), 0.5)
+    bins = (Bin(0.2, 0.3, 50.0), Bin(0.8, 0.7, 50.0))
+    tables = [
+        ScoreTable(100, 100.0, "system 0", 10, "rows",
+                   [ScoreRow(**{**numbers, "name": f"system {i}", "reliability": bins}) for i in range(n)])
+        for n in rows
+    ]  # fmt: skip
+    figure = scores_figure("scores", [("some", tables[0]), ("all", tables[1])])
+    figure.draw_without_rendering()
+    keys = [axes for half in figure.subfigs for axes in half.axes if axes.get_legend()]
+    assert len(keys) == 2
+    for axes in keys:
+        key = axes.get_legend().get_window_extent()
+        assert key.y1 < axes.xaxis.label.get_window_extent().y0
 
 
 def test_saved_files_are_the_same_every_time(tmp_path, mixed):

@@ -16,6 +16,7 @@ from tests import chromium
 from attomaton.disk.formats import plain, to_json
 from attomaton.disk.records import as_record
 from attomaton.report.figures.verification import panel_svg, panel_table, themed, words
+from attomaton.report.html.markup import document, table_box
 from attomaton.report.text.verification import headline, leaves, said, slugs
 from attomaton.report.verification import Header, report_figures, report_markdown, report_page
 from attomaton.report.words import number
@@ -492,6 +493,16 @@ def test_in_a_browser_the_page_is_whole_without_its_script(browser, file, tmp_pa
     assert browser.value(
         "[...document.querySelectorAll('.claim')].every((x) => x.offsetHeight > 0)"
     )
+
+
+def test_in_a_browser_long_words_stay_in_their_cells(browser, tmp_path):
+    rows = [["w" * 120, "x", "beside"], ["y", "w" * 500, "beside"]]
+    table = table_box(["first", "second", "third"], rows, "long words")
+    (tmp_path / "long.html").write_text(document("long words", [table]), encoding="utf-8")
+    browser.open(tmp_path / "long.html", 1400)
+    cells = "[...document.querySelectorAll('tbody th, td')]"
+    assert browser.value(f"{cells}.filter((x) => x.scrollWidth > x.clientWidth).length") == 0
+    assert browser.value(f"Math.max(...{cells}.map((x) => x.clientWidth))") <= 34 * 16 + 1
 
 
 def test_in_a_browser_print_leaves_no_table_cut(browser, file):

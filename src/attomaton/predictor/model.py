@@ -242,6 +242,7 @@ class Predictor(Shown):
 
         `outside` is how many tokens outside the context are shown.
         """
+        whole_number("outside", outside, least=0)
         bags, words = self._bag(context)
         seen = self.seen(bags)
         found, context = seen.mixture, self.looked_at(context)

@@ -130,6 +130,8 @@ class Design:
         value = np.concatenate([self.cells[name].value for name in names], axis=1)
         n, cells = at.shape
         pointer = np.arange(n + 1) * cells
+        if n * cells < 1 << 31:  # long ones would make SciPy copy all columns to long ones, too
+            pointer = pointer.astype(np.int32)
         return csr_array((value.ravel(), at.ravel(), pointer), shape=(n, int(first[-1])))
 
     def problem(self, groups: Groups) -> Problem:

@@ -11,6 +11,7 @@ from attomaton.report.figures.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, 
 
 MOST_CURVES = 4  # of reliability in one panel
 FEW = 20.0  # windows; a bin of fewer says nothing and is not drawn
+BELOW = 0.5  # inches from a panel to the key under its axis
 
 
 @drawn
@@ -77,6 +78,8 @@ def _draw_hits(axes: Any, table: ScoreTable, title: str) -> None:
 
 def _draw_reliability(axes: Any, table: ScoreTable, title: str) -> None:
     """The first system and those of least log-loss; below the diagonal a system is too sure of itself."""
+    from matplotlib.transforms import ScaledTranslation
+
     others = [row for row in table.rows if row.name != table.compared_with]
     others = sorted(others, key=lambda row: row.log_loss)[: MOST_CURVES - 1]
     first = [row for row in table.rows if row.name == table.compared_with]
@@ -92,7 +95,9 @@ def _draw_reliability(axes: Any, table: ScoreTable, title: str) -> None:
     axes.set_ylim(0, 1)
     axes.set_xlabel("probability of the first guess")
     axes.set_title(title)
-    axes.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.2), borderaxespad=0, fontsize=7.5)
+    below = axes.transAxes + ScaledTranslation(0, -BELOW, axes.figure.dpi_scale_trans)
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.02, 0), bbox_transform=below,
+                borderaxespad=0, fontsize=7.5)  # fmt: skip
 
 
 def _colours(table: ScoreTable) -> list[str]:

@@ -50,8 +50,9 @@ th, td { padding: .45rem .9rem; text-align: left; vertical-align: top;
   border-top: 1px solid var(--line); }
 thead th { background: var(--fill); border-top: 0; white-space: nowrap; }
 tbody th { font-weight: 600; }
+tbody th, td:not(.number) { max-width: 34rem; overflow-wrap: break-word; }
 .number { text-align: right; white-space: nowrap; }
-td:not(.number) { min-width: 9rem; max-width: 34rem; }
+td:not(.number) { min-width: 9rem; }
 @media (max-width: 32rem) { th, td { padding: .4rem .55rem; } }
 pre { margin: 1rem 0; padding: .8rem 1rem; background: var(--fill); line-height: 1.5; }
 code { font: .88rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
