@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from attomaton.claims import attention_entropy as figures
-from attomaton.errors import DataError
+from attomaton.errors import DataError, UsageError
 
 
 @pytest.mark.parametrize("figure", [figures.fig4, figures.fig5])
@@ -90,6 +90,15 @@ def test_streams_trained_apart_and_in_any_order_make_the_same_figure():
     whole, apart = figures.fig12(seeds=3), figures.fig12(seeds=3, run=backwards)
     assert apart["rows"] == whole["rows"]
     assert apart["measured"] == whole["measured"]
+
+
+@pytest.mark.parametrize(
+    "run", [figures.in_threads, lambda work, tasks: enumerate(map(work, tasks))]
+)
+@pytest.mark.parametrize("seeds", [0, -1])
+def test_a_figure_without_streams_is_refused(seeds, run):
+    with pytest.raises(UsageError, match=f"seeds={seeds}: at least 1"):
+        figures.fig12(seeds=seeds, run=run)
 
 
 def test_a_damaged_panel_is_refused(fig11):

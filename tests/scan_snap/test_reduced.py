@@ -188,6 +188,7 @@ def test_with_memory_the_reduced_form_follows_the_limit_at_any_ratio(eta_z):
         {"times": [2.0, 1.0]},
         {"times": []},
         {"mixing": "inverted"},
+        {"z0": np.zeros((UNEVEN.M + 1, UNEVEN.M + 1))},
     ],
 )
 def test_bad_input_is_refused(wrong):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.unchecked import unchecked_types
 
 from attomaton.errors import UsageError
 from attomaton.scan_snap.data import sequence_classes
@@ -254,3 +255,9 @@ def test_progress_counts_runs(many):
 def test_options_that_make_no_sense(wrong, message):
     with pytest.raises(UsageError, match=message):
         train_sampled(TINY, **({"eta_y": 1.0, "eta_z": 1.0} | wrong))
+
+
+@pytest.mark.parametrize("name", ["seeds", "first"])
+def test_streams_are_counted_in_whole_numbers(name):
+    with unchecked_types(), pytest.raises(UsageError, match=f"{name}=1.5: a whole number"):
+        train_sampled(TINY, eta_y=1.0, eta_z=1.0, **{name: 1.5})

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.text_attention import Checkpoint
-from attomaton.errors import DataError
+from attomaton.errors import DataError, whole_number
 from attomaton.results import Quantities, Result, Verdict
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.experiment.train import train_sampled
@@ -298,6 +298,7 @@ def _panels(
 
     Panels that a checkpoint has are not trained again, and those that are finished are kept in it.
     """
+    whole_number("seeds", seeds, least=1)
     still = [STILL * x for x in eta_z]
     # The largest panel goes first.
     asked = {

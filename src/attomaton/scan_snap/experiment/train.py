@@ -26,7 +26,7 @@ from attomaton.base.lazily import jax, jnp
 from attomaton.base.optimisers import Adam, Momentum, Optimiser, Plain
 from attomaton.base.programs import compiled_program, on_processors, processors_first
 from attomaton.base.progress import Progress, quiet
-from attomaton.errors import UsageError, one_of, visible
+from attomaton.errors import UsageError, one_of, visible, whole_number
 from attomaton.numerics import float64
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.experiment.blocks import Blocks, Plan, train_stream
@@ -109,8 +109,10 @@ def train_sampled(
         ("normalise", normalise, NORMALISE), ("precision", precision, PRECISIONS),
     ):  # fmt: skip
         one_of(name, value, choices)
-    _at_least({"T": (T, 2), "batch": (batch, 1), "steps": (steps, 1), "seeds": (seeds, 1)})
-    _at_least({"every": (1 if every is None else every, 1), "seed": (seed, 0), "first": (first, 0)})
+    _at_least({"T": (T, 2), "batch": (batch, 1), "steps": (steps, 1)})
+    _at_least({"every": (1 if every is None else every, 1), "seed": (seed, 0)})
+    whole_number("seeds", seeds, least=1, most=MOST)
+    whole_number("first", first, least=0, most=MOST)
     if seed >= 2**32:
         raise UsageError(f"seed={seed}: a number below 2^32 is needed.")
     if not 0 <= momentum < 1:

@@ -85,6 +85,11 @@ def run_reduced(
     check_times(t)
     if t.ndim != 1 or not t.size or (np.diff(t) <= 0).any():
         raise UsageError("times: an increasing list of times is needed.")
+    shape = (classes.M, classes.M)
+    if z0 is not None and np.shape(z0) != shape:
+        raise UsageError(
+            f"z0: expected shape {shape}, a number for each two tokens, got {np.shape(z0)}."
+        )
     system = _System(classes, z0, mixing)
     begin = perf_counter()
     u = np.stack([decoder_logit_gap(t / classes.K, y, classes.M) for y in pairs[0]])
