@@ -430,6 +430,8 @@ MANY = str(2**70)
         "data synth -o x.jsonl --seed -1",
         f"train DATA -o r --steps {MANY}",
         f"train DATA -o r --steps 2 --every {MANY}",
+        f"train DATA -o r --steps 2 --every {'9' * 5000}",
+        "train DATA -o r --steps 2 --every ²",
         f"train DATA -o r --steps 2 --seeds {MANY}",
         f"train DATA -o r --steps 2 --optimizer sgd --batch-size {MANY}",
         f"dynamics syn-small --level sampled --steps {MANY} -o r",
