@@ -12,7 +12,7 @@ from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar, say
 from attomaton.cli.options import Json, argument, at_least, option, token_typed
 from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import DataError, UsageError, whole_number
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
@@ -61,6 +61,8 @@ def summary(
         else:
             predictor.show_order(model, last, json)
         return
+    if document is None and (data, split) != (None, None):
+        raise UsageError("--data and --split say where documents are: they go with --document.")
     head = {"model": str(model)}
     record: Summary
     with progress_bar("summary"):
@@ -144,6 +146,7 @@ def coverage(
     from attomaton.disk.formats import plain
     from attomaton.disk.storage import check_file
     from attomaton.folders.model import ModelFolder
+    from attomaton.jobs.bootstrap import MOST_RESAMPLES
     from attomaton.report.figures.coverage import coverage_figure
     from attomaton.report.html.summary import coverage_page
     from attomaton.report.text.coverage import coverage_text, in_words
@@ -153,6 +156,8 @@ def coverage(
     if out is not None:
         check_file(out, (".csv", ".parquet"), (source, new))
     check_pictures((source, new), figure, html)
+    if bootstrap is not None:  # it comes last, and the rest may take long
+        whole_number("--bootstrap", bootstrap, least=1, most=MOST_RESAMPLES)
     with progress_bar("coverage") as progress:
         model = ModelFolder(source) if source.is_dir() else None
         if model is not None:
