@@ -249,6 +249,8 @@ def test_all_presets_in_one_go_each_in_a_folder_of_its_own(call, monkeypatch, tm
 
     few = {k: CLAIMS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
     monkeypatch.setattr(reproduce, "figures", lambda: few)
+    assert call("reproduce", "--all", "--seeds", 0, "-o", tmp_path / "all")[0] == 2
+    assert not (tmp_path / "all").exists()
     code, out, _ = call("reproduce", "--all", "-o", tmp_path / "all")
     assert code == 0
     assert out.count("holds") == 2
