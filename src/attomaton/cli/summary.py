@@ -98,7 +98,7 @@ def _document(
     from attomaton.corpus.text import EOS
     from attomaton.summaries import document_lens
 
-    path = data or Path(_data_of(model, "; say --data"))
+    path = data or Path(_data_of(model, "say --data"))
     reading = model.record.reading
     fitted = reading.splitting
     if split not in (None, fitted) and fitted != "stream":
@@ -164,6 +164,7 @@ def coverage(
             reading = reading.over(model.record.reading)
         elif clustered:
             raise UsageError(f"{source}: --clustered is for a model; of data it is the rule.")
+        data = source if model is None or bootstrap is None else _data_of(model)
         judged = None if new is None else read_windows(new, reading)
         how: Any = {"top": top, "progress": progress}
         if model is None:
@@ -181,18 +182,23 @@ def coverage(
     told = {"source": str(source), "new_contexts": None if new is None else str(new)}
     text = coverage_text(found, top)
     if bootstrap is not None:
-        data = source if model is None else _data_of(model)
         resampled, words = drawn_again(data, reading, bootstrap)
         told, text = {**told, "bootstrap": plain(resampled)}, f"{text}\n\n{words}"
     emit({**told, **plain(found), "in_words": in_words(found)}, text, json)
     say_written(out, *written)
 
 
-def _data_of(model: "ModelFolder", otherwise: str = "") -> str:
+def _data_of(model: "ModelFolder", otherwise: str = "name the data in place of the model") -> str:
     """The data a model was fitted to."""
-    if model.record.data is None:
-        raise DataError(f"{model.folder}: does not say which data it was fitted to{otherwise}.")
-    return model.record.data
+    from attomaton.disk.spool import NAME
+
+    data = model.record.data
+    if data is None or data == NAME:
+        why = "does not say which data it was fitted to"
+        if data is not None:
+            why = f"was fitted to {NAME}, which cannot be read again"
+        raise DataError(f"{model.folder}: {why}; {otherwise}.")
+    return data
 
 
 def _write(odds: Any, out: Path) -> None:
