@@ -271,6 +271,8 @@ def test_what_is_refused_leaves_no_file(call, model, tmp_path, monkeypatch):
         (("--file", file, "a"), 2),
         (("--file", file, "--json"), 2),
         (("--file", file, "--backoff"), 2),
+        (("--file", file, "--radius", "-1", "-o", out), 2),
+        (("--file", file, "--radius", "nan", "-o", out), 2),
         (("a", "-o", out), 2),
         ((), 2),
     ):

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -115,3 +116,6 @@ def test_coverage_draws_the_data_of_a_model_again(tmp_path, log, call, monkeypat
         code, out, _ = call("coverage", *source, "--bootstrap", 15, "--json")
         assert code == 0
         assert json.loads(out)["bootstrap"]["stability"] == plain(whole.stability)
+    for many in (0, 10**9):  # refused before the work: nothing is written
+        refused = call("coverage", "model", "--bootstrap", many, "-o", "odds.csv")
+        assert (refused[0], Path("odds.csv").exists()) == (2, False), refused

@@ -212,6 +212,9 @@ def test_events_and_synthetic_data_can_be_fitted(call, tmp_path):
         assert call("data", "synth", "-o", target, "--kind", kind, "-n", 12)[0] == 0
         code, out, _ = call("data", "inspect", target, "--json")
         assert (code, json.loads(out)["set_aside"]["rows"]) == (0, 0)
+    for kind, meant in (("plantd", "planted"), ("session", "sessions")):
+        code, _, err = call("data", "synth", "-o", tmp_path / "no.jsonl", "--kind", kind)
+        assert (code, f"did you mean '{meant}'?" in err) == (2, True), err
 
 
 def test_doctor_finds_this_machine_well(call):
@@ -430,6 +433,8 @@ MANY = str(2**70)
         "data synth -o x.jsonl --seed -1",
         f"train DATA -o r --steps {MANY}",
         f"train DATA -o r --steps 2 --every {MANY}",
+        f"train DATA -o r --steps 2 --every {'9' * 5000}",
+        "train DATA -o r --steps 2 --every ²",
         f"train DATA -o r --steps 2 --seeds {MANY}",
         f"train DATA -o r --steps 2 --optimizer sgd --batch-size {MANY}",
         f"dynamics syn-small --level sampled --steps {MANY} -o r",

@@ -126,6 +126,8 @@ def test_page_and_figure_are_written(call, model, tmp_path):
         (["--document", "Teas"], 2, "did you mean 'Tea'?"),
         (["--document", "0", "--data", "gone.txt"], 3, "gone.txt: cannot be read"),
         (["--document", "0", "--split", "chapters"], 2, "chapters"),
+        (["--split", "lines"], 2, "go with --document"),
+        (["--last", "and", "--data", "gone.txt"], 2, "go with --document"),
         (["--top", "0"], 2, "at least 1"),
         (["--last", "and", "--max-df", "2"], 2, "max_df"),
         (["--html", "page.pdf"], 2, "written as .html"),

@@ -191,6 +191,17 @@ def test_a_model_reads_its_data_again_for_errors_by_sequence(tmp_path):
     assert json.loads(told("coverage", tmp_path / "model", "--json"))["soft"]["sequences"] is None
 
 
+def test_data_that_came_through_a_pipe_are_not_read_again(tmp_path):
+    text = '{"tokens": ["a", "b"], "next": "a"}\n'
+    model = str(tmp_path / "model")
+    assert CliRunner().invoke(app, ["fit", "-", "-o", model], input=text).exit_code == 0
+    told("coverage", model)
+    for more in (["--clustered"], ["--bootstrap", "2"]):
+        ended = CliRunner().invoke(app, ["coverage", model, *more])
+        assert isinstance(ended.exception, DataError)
+        assert "was fitted to standard input, which cannot be read again" in str(ended.exception)
+
+
 def test_what_cannot_be_covered_is_refused(tmp_path):
     samples = samples_from_sequences([["x", "y"], ["x", "y"]], ["x", "y"])
     with pytest.raises(UsageError, match="dependent embeddings"):

@@ -1,6 +1,8 @@
 """`attomaton verify`: the registry, verdicts and exit codes, resuming after a kill, and a user's own data."""
 
+import io
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -227,6 +229,18 @@ def test_positions_name_what_breaks_in_a_text(call, tmp_path):
     assert "position 4: label 'dog'" in out
 
 
+def test_the_command_of_a_claim_says_how_the_data_were_read(call, tmp_path, monkeypatch):
+    text = "the cat and the dog and the cat saw the dog\n" * 3
+    path = tmp_path / "my text.txt"
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    for data in (str(path), "-"):
+        typed = ["verify", "--only", "luce", "--data", data, "--context", "4"]
+        assert call(*typed, "-o", tmp_path / "run")[0] == 0
+        record = read_json(tmp_path / "run" / "claims" / "luce.json")
+        assert shlex.split(record["command"]) == ["attomaton", *typed]
+
+
 # reproduce --all
 
 
@@ -235,6 +249,8 @@ def test_all_presets_in_one_go_each_in_a_folder_of_its_own(call, monkeypatch, tm
 
     few = {k: CLAIMS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
     monkeypatch.setattr(reproduce, "figures", lambda: few)
+    assert call("reproduce", "--all", "--seeds", 0, "-o", tmp_path / "all")[0] == 2
+    assert not (tmp_path / "all").exists()
     code, out, _ = call("reproduce", "--all", "-o", tmp_path / "all")
     assert code == 0
     assert out.count("holds") == 2

@@ -1,16 +1,20 @@
 """The probe on a model made by hand from a planted graph, on controls that must fail, and its command."""
 
+import gzip
 import json
 
 import numpy as np
 import pytest
 
+from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.errors import AssumptionError, DataError
-from attomaton.jobs.probe import Asked, probe_attention, probe_model
+from attomaton.jobs.probe import Asked, as_read, probe_attention, probe_model
 from attomaton.probe.first_layer import refuse_cosine
 from attomaton.probe.heads import even_head, heads_of_attention
 from attomaton.probe.statistics import correlation, share
 from attomaton.report.text.probe import in_words, probe_text
+from attomaton.trained.folder import read_trained
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +89,24 @@ def test_tokens_the_model_does_not_know_are_counted_or_refused(models, corpus, t
     path.write_text('{"tokens": ["a", "b"], "next": "a"}\n')
     with pytest.raises(DataError, match="knows none of the 2 tokens"):
         probe_model(models / "1", path)
+
+
+def test_a_corpus_is_read_as_what_it_holds(models, corpus, tmp_path):
+    trained = read_trained(models / "1")
+    rows, words = tmp_path / "rows.jsonl.gz", tmp_path / "words.txt.gz"
+    rows.write_bytes(gzip.compress(corpus.read_bytes()))
+    words.write_bytes(gzip.compress(b"t1 t2 t3 t4\n"))
+    sets = tmp_path / "sets.data"
+    sets.write_text("1 -1 2 -1 -2\n")
+    for path, cut, apart in (
+        (rows, False, False),
+        ("example", False, False),
+        (sets, True, False),
+        (words, True, True),
+    ):
+        found = as_read(models / "1", trained, path, Reading())
+        assert (found.context is not None, found.tokenizer is not None) == (cut, apart), path
+    assert len(read_windows(rows, as_read(models / "1", trained, rows, Reading()))) == 1500
 
 
 def test_measures_of_heads_are_those_of_loops():

@@ -10,7 +10,7 @@ import typer
 from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar
 from attomaton.cli.options import Data, Json, argument, option, said
-from attomaton.errors import UsageError, visible, whole_number
+from attomaton.errors import UsageError, one_of, visible, whole_number
 
 if TYPE_CHECKING:
     from attomaton.corpus.guesses import Guess
@@ -109,8 +109,10 @@ def synth(
     At large, with a planted priority order, or as sessions of returning users.
     """
     from attomaton.disk.storage import check_file
+    from attomaton.mechanics.synthetic import KINDS
     from attomaton.numerics import named_rng
 
+    one_of("--kind", kind, (*KINDS, "planted", "sessions"))
     check_file(out, force=force)
     rng = named_rng("synth", seed)
     usual = (24, 200, 50) if kind == "sessions" else (6, 6, 4)

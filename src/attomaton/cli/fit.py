@@ -1,5 +1,6 @@
 """The commands that learn from a data set: the exact limit of training, training itself, and both on embedded data."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
@@ -262,8 +263,8 @@ def train(
     from attomaton.report.text.training import limit_words
 
     given: dict[str, Any] = {**options}
-    if options.get("every", "").isdigit():
-        given["every"] = int(options["every"])
+    with suppress(ValueError):  # what is no number is the library's to judge
+        given["every"] = int(options.get("every", ""))
     if "rank" in given:
         if "factorised" not in given:
             raise UsageError("--rank is of --factorised: give both, or none.")

@@ -12,7 +12,7 @@ from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar, say
 from attomaton.cli.options import Json, argument, at_least, option, token_typed
 from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import DataError, UsageError, whole_number
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
@@ -61,6 +61,8 @@ def summary(
         else:
             predictor.show_order(model, last, json)
         return
+    if document is None and (data, split) != (None, None):
+        raise UsageError("--data and --split say where documents are: they go with --document.")
     head = {"model": str(model)}
     record: Summary
     with progress_bar("summary"):
@@ -96,7 +98,7 @@ def _document(
     from attomaton.corpus.text import EOS
     from attomaton.summaries import document_lens
 
-    path = data or Path(_data_of(model, "; say --data"))
+    path = data or Path(_data_of(model, "say --data"))
     reading = model.record.reading
     fitted = reading.splitting
     if split not in (None, fitted) and fitted != "stream":
@@ -144,6 +146,7 @@ def coverage(
     from attomaton.disk.formats import plain
     from attomaton.disk.storage import check_file
     from attomaton.folders.model import ModelFolder
+    from attomaton.jobs.bootstrap import MOST_RESAMPLES
     from attomaton.report.figures.coverage import coverage_figure
     from attomaton.report.html.summary import coverage_page
     from attomaton.report.text.coverage import coverage_text, in_words
@@ -153,12 +156,15 @@ def coverage(
     if out is not None:
         check_file(out, (".csv", ".parquet"), (source, new))
     check_pictures((source, new), figure, html)
+    if bootstrap is not None:  # it comes last, and the rest may take long
+        whole_number("--bootstrap", bootstrap, least=1, most=MOST_RESAMPLES)
     with progress_bar("coverage") as progress:
         model = ModelFolder(source) if source.is_dir() else None
         if model is not None:
             reading = reading.over(model.record.reading)
         elif clustered:
             raise UsageError(f"{source}: --clustered is for a model; of data it is the rule.")
+        data = source if model is None or bootstrap is None else _data_of(model)
         judged = None if new is None else read_windows(new, reading)
         how: Any = {"top": top, "progress": progress}
         if model is None:
@@ -176,18 +182,23 @@ def coverage(
     told = {"source": str(source), "new_contexts": None if new is None else str(new)}
     text = coverage_text(found, top)
     if bootstrap is not None:
-        data = source if model is None else _data_of(model)
         resampled, words = drawn_again(data, reading, bootstrap)
         told, text = {**told, "bootstrap": plain(resampled)}, f"{text}\n\n{words}"
     emit({**told, **plain(found), "in_words": in_words(found)}, text, json)
     say_written(out, *written)
 
 
-def _data_of(model: "ModelFolder", otherwise: str = "") -> str:
+def _data_of(model: "ModelFolder", otherwise: str = "name the data in place of the model") -> str:
     """The data a model was fitted to."""
-    if model.record.data is None:
-        raise DataError(f"{model.folder}: does not say which data it was fitted to{otherwise}.")
-    return model.record.data
+    from attomaton.disk.spool import NAME
+
+    data = model.record.data
+    if data is None or data == NAME:
+        why = "does not say which data it was fitted to"
+        if data is not None:
+            why = f"was fitted to {NAME}, which cannot be read again"
+        raise DataError(f"{model.folder}: {why}; {otherwise}.")
+    return data
 
 
 def _write(odds: Any, out: Path) -> None:

@@ -145,7 +145,9 @@ class Reading:
         """The format of a file that holds what it should, and with which these options make sense."""
         kind = format_of(path, self.format)
         check_content(path, self.format)
-        what = f"a {path.suffix.lower()} file" if self.format is None else f"--format {self.format}"
+        what = f"--format {self.format}"
+        if self.format is None:
+            what = f"a {path.suffix.lower() or kind} file"
         cutting = [f"--{name}" for name in ("split", "tokenizer") if name in self.given]
         if cutting and kind != "text":
             raise UsageError(

@@ -28,7 +28,7 @@ from attomaton.disk.formats import ROW_GROUP
 from attomaton.disk.holdings import KIND_FILE
 from attomaton.disk.storage import check_file, is_folder, write_whole
 from attomaton.engine.tasks import Engine, Here, Task
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import DataError, UsageError, number
 from attomaton.folders.model import ModelFolder
 from attomaton.folders.shared import joined, leave_part
 from attomaton.mechanics.theory.automaton import Automaton, Unknown
@@ -111,6 +111,7 @@ def answer_file(
     replaced by `force` alone.
     """
     begin, model, file = time.perf_counter(), Path(model), Path(file)
+    number("radius", asked.radius, least=0)
     if out is not None:
         out = check_file(out, SUFFIXES, (model, file), force)
         if out.exists() and file.exists() and out.samefile(file):

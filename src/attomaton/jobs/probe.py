@@ -10,6 +10,8 @@ from jaxtyping import Bool, Int
 
 from attomaton.base.lazily import jax
 from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.datasets import data_file
+from attomaton.corpus.files import format_of
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.windows import Windows
@@ -258,17 +260,14 @@ def probe_attention(path: Path | str) -> Probe:
 
 def as_read(model: Path, trained: Trained, corpus: Path | str, reading: Reading) -> Reading:
     """How the corpus is read: by the model's tokenizer and in contexts the model can take, unless said otherwise."""
-    text = reading.format == "text" or (
-        reading.format is None
-        and Path(corpus).suffix.lower() not in (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
-    )
-    if reading.context is None and not str(corpus).lower().endswith((".jsonl", ".ndjson")):
+    kind = format_of(data_file(corpus), reading.format)
+    if reading.context is None and kind != "jsonl":
         reading = replace(reading, context=min(CONTEXT, trained.form.longest))
     if reading.context is not None and reading.context > trained.form.longest:
         raise UsageError(
             f"--context {reading.context}: the model has positions for {trained.form.longest:,} tokens."
         )
-    if text and reading.tokenizer is None and trained.words is not None:
+    if kind == "text" and reading.tokenizer is None and trained.words is not None:
         reading = replace(reading, tokenizer=str(model / TOKENS))
     return reading
 

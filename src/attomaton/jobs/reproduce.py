@@ -98,6 +98,8 @@ def reproduce_all(
     `seeds` goes to those that have seeds, `quick` to those that have a quick version. One that is there already, with
     the same settings and versions, is taken as it is unless `force` says otherwise.
     """
+    if seeds is not None:
+        whole_number("seeds", seeds, least=1)
     known = figures()
     rows: list[Result] = []
     for name, claim in known.items():

@@ -10,6 +10,7 @@ A claim's piece is written when it is done, so a verification that was broken of
 
 import math
 import os
+import shlex
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -68,7 +69,9 @@ def verify_run(
         folder = work / "claims"
         folder.mkdir(exist_ok=True)
         # Workers have no standard input of ours.
-        asked = (quick, bool(only), None if data is None else data_file(data), reading, mark)
+        source = None if data is None else data_file(data)
+        typed = [] if data is None else ["--data", str(data), *reading.words]
+        asked = (quick, bool(only), source, reading, mark, typed)
         pieces = [Piece(name, (os.path.abspath(folder), name, *asked)) for name in ids]
 
         def load(piece: Piece) -> Checked | None:
@@ -118,10 +121,10 @@ def _given(windows: Windows) -> tuple[Given | None, Assumption]:
 
 
 def check_claim(
-    task: tuple[str, str, bool, bool, Path | str | None, Reading, str | None],
+    task: tuple[str, str, bool, bool, Path | str | None, Reading, str | None, list[str]],
 ) -> Checked:
     """Check one claim, wherever this is, and write its piece; what is read of it."""
-    folder, name, quick, named, data, reading, mark = task
+    folder, name, quick, named, data, reading, mark, typed = task
     given, realizable = None, None
     if mark is not None:
         if mark not in _seen and _remember(read_windows(str(data), reading)) != mark:
@@ -136,11 +139,11 @@ def check_claim(
         error = traceback.format_exc()
     if error is not None:
         evidence = Evidence(Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE, "", {}, {})
-    asked = f"attomaton verify --only {name}{'' if quick else ' --full'}"
+    asked = ["attomaton", "verify", "--only", name, *([] if quick else ["--full"]), *typed]
     checked = Checked(
         **vars(CLAIMS[name].named(evidence)),
         seconds=time.perf_counter() - begin,
-        command=asked if data is None else f"{asked} --data {data}",
+        command=shlex.join(asked),
         error=error,
     )
     # What ended in an error is tried again by the next process; all else is done.

@@ -501,7 +501,7 @@ def _check_memory(width: int, rank: int, column: int) -> None:
 def spacing(steps: int, every: int | str | Any | None = None) -> int | str:
     """Steps between records, or "log"; where nobody says how often, about `RECORDS` records in all."""
     if isinstance(every, str) and every != "log":
-        raise UsageError(f'every={every!r}: a number of steps or "log" is needed.')
+        raise UsageError(f'every={every!r:.60}: a number of steps or "log" is needed.')
     if every is None:
         return max(1, -(-steps // RECORDS))
     return "log" if every == "log" else whole_number("every", every, least=1)
