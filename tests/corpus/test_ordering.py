@@ -3,6 +3,7 @@
 import datetime
 import json
 import logging
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from attomaton.corpus.ordering import Ordering, likely
+from attomaton.corpus.ordering import Ordering, likely, ranked
 from attomaton.corpus.parts import Parts
 from attomaton.corpus.readers import read_parts, read_windows
 from attomaton.corpus.reading import Reading
@@ -146,6 +147,17 @@ def test_typed_columns_of_parquet(log, order, kind):
     path = log(order, name="log.parquet")
     assert in_order(path) == "bca"
     assert read_windows(path, Reading(context=2)).ordering.kind == kind
+
+
+def test_words_that_give_no_order_are_not_copied_one_by_one():
+    words = pa.array("x" * i for i in range(1, 4000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="holds neither numbers nor times"):
+            ranked(words, "order", None, np.zeros(len(words), int))
+        assert tracemalloc.get_traced_memory()[1] < 2e6  # 8 MB of texts stay where Arrow has them
+    finally:
+        tracemalloc.stop()
 
 
 # Day or month first

@@ -117,8 +117,8 @@ def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " r
             raise DataError(listed(heading, list(examples(readings, column)), cure))
         return Ranked("times", f"{one} or {two}, in the same order", rank)
     # Where values differ in the digits of one number of fixed width only, text sorts as these numbers do.
-    shapes = pc.unique(pc.replace_substring_regex(column, "[0-9]", "0")).to_pylist()
-    if len(shapes) == 1 and re.fullmatch("[^0]*0+[^0]*", shapes[0]):
+    shapes = pc.unique(pc.replace_substring_regex(column, "[0-9]", "0"))
+    if len(shapes) == 1 and re.fullmatch("[^0]*0+[^0]*", shapes[0].as_py()):
         return Ranked("codes", "", _rank(column))
     some = [f"row {i + 1}: {visible(repr(column[i].as_py()))}" for i in range(min(3, len(column)))]
     raise DataError(
