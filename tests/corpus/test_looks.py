@@ -162,3 +162,22 @@ def test_prose_that_begins_with_a_brace_stays_prose(tmp_path):
         '{"a": 1} is JSON.\nThis is a text about it.\nAnd so is this line.\n'
     )
     assert look_at_file(tmp_path / "a.txt").format == "text"
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.csv.gz"])
+def test_a_file_that_was_cut_off_is_named(tmp_path, call, name):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"sequence,item\n" + b"s,tea\n" * 500)[:40])
+    code, _, err = call("data", "inspect", path)
+    assert code == 3
+    assert f"{path}: cannot be read: " in err
+
+
+def test_bytes_that_are_no_text_are_said_by_their_reader(tmp_path, call):
+    path = tmp_path / "log.parquet"
+    columns = {"sequence": ["a"] * 4, "item": [b"tea", b"\xff", b"tea", b"\xff"]}
+    parquet.write_table(pa.table(columns), path)
+    assert look_at_file(path).columns == ()
+    code, _, err = call("data", "inspect", path, "--context", 2)
+    assert code == 3
+    assert f"{path}: cannot be read as an event log" in err

@@ -3,6 +3,7 @@
 import datetime
 import json
 import logging
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from attomaton.corpus.ordering import Ordering, likely
+from attomaton.corpus.looks import look_at_file
+from attomaton.corpus.ordering import Ordering, likely, ranked
 from attomaton.corpus.parts import Parts
 from attomaton.corpus.readers import read_parts, read_windows
 from attomaton.corpus.reading import Reading
@@ -146,6 +148,39 @@ def test_typed_columns_of_parquet(log, order, kind):
     path = log(order, name="log.parquet")
     assert in_order(path) == "bca"
     assert read_windows(path, Reading(context=2)).ordering.kind == kind
+
+
+@pytest.mark.parametrize("role", ["order", "sequence"])
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        (pa.timestamp("ns"), "1970-01-01 00:00:00.000001001"),
+        (pa.timestamp("ns", tz="UTC"), "1970-01-01 00:00:00.000001001Z"),
+        (pa.time64("ns"), "00:00:00.000001001"),
+        (pa.duration("ns"), "1001"),
+        (pa.timestamp("ms"), "<value out of range: 1000000000000000>"),
+    ],
+)
+def test_times_that_python_cannot_hold(tmp_path, kind, shown, role):
+    least = 10**15 if kind == pa.timestamp("ms") else 1001
+    times = pa.array([least, least, least + 1, least + 1]).cast(kind)
+    columns = {"sequence": pa.array(list("uuuu")), "item": list("abab"), role: times}
+    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+    windows = read_windows(tmp_path / "log.parquet", Reading(context=1))
+    first = windows.ordering.first if role == "order" else str(windows.names[0])
+    assert first == shown
+    assert shown in look_at_file(tmp_path / "log.parquet").columns[-1 if role == "order" else 0].some
+
+
+def test_words_that_give_no_order_are_not_copied_one_by_one():
+    words = pa.array("x" * i for i in range(1, 4000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="holds neither numbers nor times"):
+            ranked(words, "order", None, np.zeros(len(words), int))
+        assert tracemalloc.get_traced_memory()[1] < 2e6  # 8 MB of texts stay where Arrow has them
+    finally:
+        tracemalloc.stop()
 
 
 # Day or month first

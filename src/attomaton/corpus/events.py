@@ -17,6 +17,7 @@ from attomaton.corpus.guesses import Guess, family_columns
 from attomaton.corpus.ordering import Ordering, as_in_the_file, described, likely, ranked
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.tables import as_text, csv_table, first_rows, parquet_table
+from attomaton.corpus.times import python_values
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
 from attomaton.corpus.xes import xes_table
@@ -120,7 +121,7 @@ def events_of(table: Any, found: "Columns", reading: Reading) -> Events:
     except (ValueError, KeyError, pa.ArrowException) as fault:
         raise _unreadable(fault) from None
     labels, ids = coded.dictionary.to_pylist(), coded.indices.to_numpy()
-    return Events(labels, ids, at, np.bincount(group), names.to_pylist(), span, ordering)
+    return Events(labels, ids, at, np.bincount(group), python_values(names), span, ordering)
 
 
 def _unreadable(fault: Exception) -> DataError:

@@ -17,6 +17,7 @@ from attomaton.corpus.files import (
     LOGS,
     SEPARATED,
     SUFFIXES,
+    about,
     beginning,
     binary_format,
     delimiter_of,
@@ -30,6 +31,7 @@ from attomaton.corpus.guesses import Guess, bare, family_columns
 from attomaton.corpus.ordering import USUAL, holds_times, likely
 from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.tables import first_rows
+from attomaton.corpus.times import python_values
 from attomaton.corpus.xes import xes_table
 
 ROWS = 20_000  # of a table that are looked at
@@ -82,7 +84,11 @@ def look_at_file(path: str | os.PathLike[str], given: Reading = AS_NAMED) -> Loo
     ...     look_at_file(path).reading
     Reading(context=8, sequence='visit', item='page', order='at', delimiter=';')
     """
-    path = Path(path)
+    with about(path := Path(path)):
+        return _look(path, given)
+
+
+def _look(path: Path, given: Reading) -> Look:
     found = list(_format(path, given))
     reading = _with(given, found)
     kind = format_of(path, reading.format)
@@ -91,10 +97,8 @@ def look_at_file(path: str | os.PathLike[str], given: Reading = AS_NAMED) -> Loo
             why = "it cuts every row into as many values as the header"
             found.append(Guess("delimiter", "tab" if other == "\t" else other, why))
         reading = _with(given, found)
-    table = _table(path, kind, reading) if kind in LOGS else None
-    columns: tuple[Column, ...] = ()
-    if table is not None:
-        columns = tuple(_described(table, name) for name in table.column_names)
+    table, columns = _table(path, kind, reading) if kind in LOGS else (None, ())
+    if columns:
         found += _roles(reading, columns, table)
     if kind == "text" and given.split is None:
         found += _split(path)
@@ -130,16 +134,18 @@ def _format(path: Path, given: Reading) -> tuple[Guess, ...]:
 # Columns
 
 
-def _table(path: Path, kind: str, reading: Reading) -> Any:
-    """The first rows of a table; None where it cannot be read, and reading it says what is wrong."""
+def _table(path: Path, kind: str, reading: Reading) -> tuple[Any, tuple[Column, ...]]:
+    """The first rows of a table and its columns; none where it cannot be read, and reading it says what is wrong."""
     try:
         if kind == "xes":
-            return _xes_sample(path)
-        if kind == "parquet":
-            return first_rows(path, ROWS)
-        return first_lines(path, csv_options(reading, kind), ROWS)
+            table = _xes_sample(path)
+        elif kind == "parquet":
+            table = first_rows(path, ROWS)
+        else:
+            table = first_lines(path, csv_options(reading, kind), ROWS)
+        return table, tuple(_described(table, name) for name in table.column_names)
     except (ValueError, KeyError, pa.ArrowException):
-        return None
+        return None, ()
 
 
 def _xes_sample(path: Path) -> Any:
@@ -172,7 +178,7 @@ def _described(table: Any, name: str) -> Column:
     unique = pc.unique(filled)
     same = pc.equal(column.slice(1), column.slice(0, len(column) - 1))
     runs = pc.mean(same.cast(pa.float64())).as_py() or 0.0 if len(column) > 1 else 0.0
-    some = tuple(str(x) for x in unique.slice(0, SOME).to_pylist())
+    some = tuple(str(x) for x in python_values(unique.slice(0, SOME)))
     return Column(name, kind, len(unique), some, runs)
 
 

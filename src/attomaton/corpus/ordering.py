@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from attomaton.base.lazily import pa, pc
 from attomaton.corpus.guesses import bare
-from attomaton.corpus.times import DATES, examples, looks_like_times, read_times
+from attomaton.corpus.times import DATES, examples, looks_like_times, python_values, read_times
 from attomaton.corpus.vocabulary import INTEGER
 from attomaton.errors import DataError, counted, listed, visible
 
@@ -117,8 +117,8 @@ def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " r
             raise DataError(listed(heading, list(examples(readings, column)), cure))
         return Ranked("times", f"{one} or {two}, in the same order", rank)
     # Where values differ in the digits of one number of fixed width only, text sorts as these numbers do.
-    shapes = pc.unique(pc.replace_substring_regex(column, "[0-9]", "0")).to_pylist()
-    if len(shapes) == 1 and re.fullmatch("[^0]*0+[^0]*", shapes[0]):
+    shapes = pc.unique(pc.replace_substring_regex(column, "[0-9]", "0"))
+    if len(shapes) == 1 and re.fullmatch("[^0]*0+[^0]*", shapes[0].as_py()):
         return Ranked("codes", "", _rank(column))
     some = [f"row {i + 1}: {visible(repr(column[i].as_py()))}" for i in range(min(3, len(column)))]
     raise DataError(
@@ -141,7 +141,7 @@ def described(
     same = (rank[1:] == rank[:-1]) & (where[1:] == where[:-1])
     ties = np.append(same, False) | np.append(False, same)
     ends = (int(found.rank.argmin()), int(found.rank.argmax()))
-    first, last = (str(column[i].as_py()) for i in ends)
+    first, last = map(str, python_values(column.take(pa.array(ends))))
     begin = rank[np.diff(where, prepend=-1) != 0]
     across = found.kind != "codes" and 2 * len(np.unique(begin)) > len(begin) > 1
     return Ordering(found.kind, name, found.form, first, last, int(ties.sum()), across=bool(across))

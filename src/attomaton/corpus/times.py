@@ -208,6 +208,14 @@ def looks_like_times(values: Any) -> bool:
         return False
 
 
+def python_values(column: Any) -> list[Any]:
+    """The values of a column as Python has them; times that it cannot hold (nanoseconds, far years) as text."""
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError):
+        return column.cast(pa.large_string()).to_pylist()
+
+
 def examples(times: list[Times], column: Any, most: int = 3) -> Iterator[str]:
     """The first rows of a column that two readings place differently, in words."""
     seen = [t.key.astype(f"datetime64[{t.unit}]") for t in times]

@@ -73,7 +73,8 @@ class Graphs:
 
 def model_difference(a: Path, b: Path, most: int = 5) -> Graphs:
     """The graphs of model `b` against those of model `a`; the first few differences of each sort in words."""
-    labels = [read_json(folder / "vocabulary.json") for folder in (a, b)]
+    paths = [folder / "vocabulary.json" for folder in (a, b)]
+    labels = [Vocabulary.from_record(read_json(path), path).labels for path in paths]
     words = list(dict.fromkeys([*labels[0], *labels[1]]))
     K, ids = len(words), [Vocabulary(words).ids_of(own) for own in labels]
     x, y = _read(a, ids[0], K), _read(b, ids[1], K)
