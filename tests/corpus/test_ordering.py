@@ -169,7 +169,9 @@ def test_times_that_python_cannot_hold(tmp_path, kind, shown, role):
     windows = read_windows(tmp_path / "log.parquet", Reading(context=1))
     first = windows.ordering.first if role == "order" else str(windows.names[0])
     assert first == shown
-    assert shown in look_at_file(tmp_path / "log.parquet").columns[-1 if role == "order" else 0].some
+    assert (
+        shown in look_at_file(tmp_path / "log.parquet").columns[-1 if role == "order" else 0].some
+    )
 
 
 def test_words_that_give_no_order_are_not_copied_one_by_one():
