@@ -239,6 +239,17 @@ def test_no_old_answer_stands_under_a_new_error(tab):
     )
 
 
+def test_a_seed_chosen_under_an_error_counts_for_what_is_typed_next(tab):
+    look(tab, "a b b r")
+    tab.type("input[aria-label^=Context]", '["a", ')
+    tab.press("Enter")
+    tab.wait("!!document.querySelector('.problem')")
+    tab.type("input[aria-label=seed]", "3")
+    tab.type("input[aria-label^=Context]", "a b r")
+    tab.press("Enter")
+    eventually(("a b r", "3"), lambda: (setting(tab, "context"), setting(tab, "seed")))
+
+
 # What the model does not know
 
 

@@ -1,16 +1,19 @@
 """The screen that lays two models side by side: the numbers of `attomaton diff`, in words, tables and one picture."""
 
 import json
+from math import inf
 
 import pytest
 from tests.chromium import eventually
+from tests.lab.conftest import enter
+from tests.lab.everything import LOG
 
 from attomaton import read_samples, samples_from_sequences, solve_limit
 from attomaton.corpus.reading import AS_NAMED
 from attomaton.errors import UsageError
 from attomaton.folders.differ.last_token import CHANGES, SAME, last_token_difference
 from attomaton.lab.compare.picture import SAID, union_scene
-from attomaton.lab.shelf import _example, _file
+from attomaton.lab.shelf import Shelf, _example, _file
 
 CONTRARY = [{"tokens": ["cake", "soup", "bell"], "next": "cake"},
             {"tokens": ["tea", "bread", "bell"], "next": "bread"}]  # fmt: skip
@@ -92,3 +95,29 @@ def test_two_data_sets_are_compared_as_one_picture_and_side_by_side(tab, other):
     )
     assert odds == [str(t.token) for t in sorted(found.tokens, key=lambda t: -t.moved) if t.moved]
     assert not tab.errors
+
+
+def test_data_whose_reading_was_guessed_are_looked_at_before_they_are_compared(tab, lab):
+    guessed = Shelf(lab.folder / "workspace").receive("log.csv", LOG.encode())
+    assert not guessed.decided
+    for one, other in (("example", guessed.id), (guessed.id, "example")):
+        tab.see(f"/compare?on={one}&with={other}")
+        tab.says("was guessed", ".cmp")
+        assert tab.value("document.querySelector('.cmp a').search") == f"?on={guessed.id}"
+    assert not (lab.folder / "workspace" / "models" / guessed.id).exists()
+    assert not tab.errors
+
+
+def test_a_fit_for_a_comparison_that_is_stopped_waits_to_be_taken_up(start_lab, browser, other):
+    running = start_lab(held=inf)
+    enter(browser, running)
+    browser.wait("!!document.querySelector('.figures')")
+    running.hold(0)
+    dropped = Shelf(running.folder / "workspace").receive("other.jsonl", other.read_bytes())
+    browser.see(f"/compare?on=example&with={dropped.id}")
+    browser.click_text("Stop")
+    browser.says("was stopped", ".cmp")
+    running.hold(inf)
+    browser.click_text("Go on")
+    browser.wait("document.querySelectorAll('.pg .node').length > 10")
+    assert not browser.errors

@@ -130,3 +130,21 @@ def test_rows_are_chosen_named_tagged_and_deleted_in_the_page(lab, tab):
     assert (workspace / "runs" / "first").exists()
     assert not (workspace / "runs" / "second").exists()
     assert not tab.errors
+
+
+def test_a_row_that_was_deleted_elsewhere_leaves_the_table_when_it_is_chosen(lab, tab):
+    shelf = Shelf(lab.folder / "workspace")
+    kept, gone = (
+        shelf.add(f"{name}.jsonl", ROWS * n, {}) for n, name in enumerate(("kept", "gone"), 1)
+    )
+    row = "[...document.querySelectorAll('.items-table tbody tr')].find(r => r.innerText.includes('{}'))"
+    tab.see("/runs?on=example")
+    tab.wait(f"!!{row.format('kept.jsonl')} && !!{row.format('gone.jsonl')}")
+    delete(Lab(shelf.workspace), gone)
+    tab.value(f"{row.format('gone.jsonl')}.querySelector('.q-checkbox').click()")
+    tab.wait(f"!{row.format('gone.jsonl')}")
+    tab.value(f"{row.format('kept.jsonl')}.querySelector('.q-checkbox').click()")
+    tab.wait(
+        f"location.search.endsWith('chosen={kept.id}') && !!document.querySelector('.items-edit')"
+    )
+    assert "Traceback" not in lab.log.read_text()

@@ -117,56 +117,57 @@ class View:
 
     # What is being looked at
 
-    async def model(self) -> Opened | None:
-        """The model of this item; None while there is none: then the page says what to do, or shows progress."""
-        if self.item.home != "/" and self.item.decided:
-            self._own_screen()
+    async def model(self, item: Item | None = None) -> Opened | None:
+        """The model of this item, or of another; None while there is none: the page says why, or shows progress."""
+        item = item or self.item
+        if item.home != "/" and item.decided:
+            self._own_screen(item)
             return None
         try:
-            opened = await in_thread(self.lab.fitted, self.item)
-            if opened is None and self.item.decided:
+            opened = await in_thread(self.lab.fitted, item)
+            if opened is None and item.decided:
                 self.lab.may_start()
-                opened = await self._fitted()
+                opened = await self._fitted(item)
         except AttomatonError as error:
             self.problem(str(error))
             return None
-        if opened is None and not self.item.decided:
+        if opened is None and not item.decided:
             # How the file is read was guessed, and somebody has to look at that first.
             with ui.element("div").classes("card told"):
                 ui.label(
-                    f"How “{self.item.title}” is read was guessed. Look at it, then fit it: nothing is computed before."
+                    f"How “{item.title}” is read was guessed. Look at it, then fit it: nothing is computed before."
                 )
-                ui.link("Look at how it is read", self.link("/data"))
+                ui.link("Look at how it is read", self.link("/data", item))
         return opened
 
-    async def _fitted(self) -> Opened | None:
-        """Fit the item; None while that takes longer, or if it fails: the page shows which."""
-        before = self.lab.jobs.find(self.lab.fit_key(self.item))
+    async def _fitted(self, item: Item) -> Opened | None:
+        """Fit an item; None while that takes longer, or if it fails: the page shows which."""
+        before = self.lab.jobs.find(self.lab.fit_key(item))
         if before is not None and before.state == STOPPED:
-            self._go_on()
+            self._go_on(item)
             return None
-        done = await self.waited(self.lab.fit(self.item))
-        return await in_thread(self.lab.fitted, self.item) if done else None
+        done = await self.waited(self.lab.fit(item))
+        return await in_thread(self.lab.fitted, item) if done else None
 
-    def _own_screen(self) -> None:
+    def _own_screen(self, item: Item) -> None:
         """Lead to the screen of an item that has no model."""
-        home = next(s for s in self.screens if s.path == self.item.home)
+        home = next(s for s in self.screens if s.path == item.home)
         with ui.element("div").classes("card told"):
-            ui.label(f"“{self.item.title}” is a {self.item.kind}: there is no model to show here.")
+            ui.label(f"“{item.title}” is a {item.kind}: there is no model to show here.")
             with abreast():
                 if home is not self.screen:
-                    ui.link(f"Open it on its own screen, {home.title}", self.link(home.path))
+                    ui.link(f"Open it on its own screen, {home.title}", self.link(home.path, item))
                 ui.link("Show the example here", self.link(item=self.lab.shelf.find(EXAMPLE)))
 
-    def _go_on(self) -> None:
+    def _go_on(self, item: Item) -> None:
         """A fit that was stopped waits to be taken up again; what it had finished is kept."""
 
         def start() -> None:
-            self.lab.fit(self.item)
+            self.lab.fit(item)
             ui.navigate.reload()
 
         with abreast():
-            note(f"Fitting {self.item.title} was stopped; what was finished is kept.")
+            note(f"Fitting {item.title} was stopped; what was finished is kept.")
             button("Go on", start)
 
     # Services of the frame

@@ -243,7 +243,7 @@ class AutomatonPage(ModelPage):
         """With another seed, what was drawn so far counts as given."""
         with self.view.checked(self.wrong):
             self.seed, self.drawn = self._read_seed(), 0
-            if self.norm.shown is not None:
+            if self.words:
                 self._tell_drawn()
                 self._show_chips()
                 self._remember()

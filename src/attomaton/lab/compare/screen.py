@@ -95,12 +95,10 @@ class ComparePage(Page):
         """Compare the two, in the background where it takes a while."""
         view, own = self.view, self.view.item
         if own.kind != "run":
-            for item in (own, other):
-                if await in_thread(view.lab.fitted, item) is None:
-                    view.lab.may_start()
-                    with self.place:
-                        if not await view.waited(view.lab.fit(item)):
-                            return
+            with self.place:
+                for item in (own, other):
+                    if await view.model(item) is None:
+                        return
 
         def work(job: Job) -> Compared:
             job.progress(0, 1, "reading both")

@@ -105,8 +105,12 @@ class RunsPage(Page):
 
     async def _selected(self, e: Any) -> None:
         self.chosen = [str(row["id"]) for row in self.table.selected]
+        there = {item.id for item in self.lab.shelf.items()}
+        if there.issuperset(self.chosen):
+            await self._show()
+        else:  # deleted meanwhile, by another page or by hand
+            await self.read()
         self.view.put(chosen=",".join(self.chosen[:MOST]))
-        await self._show()
 
     # What is chosen
 
