@@ -284,26 +284,24 @@ def joined(several: Sequence[Samples]) -> Samples:
 
 def merge_samples(s: Samples) -> Samples:
     """One sample for each (last token, label, bag), weights and rows added up."""
-    head = s.last.astype(np.int64) << 32 | s.label  # ids have 32 bits
-    s = s.take(np.lexsort((_fingerprint(s), s.size, head)))
-    # Neighbours of equal head and size are compared token by token: a fingerprint only brings equals
-    # together, it never decides.
-    near = (s.last[1:] == s.last[:-1]) & (s.label[1:] == s.label[:-1]) & (s.size[1:] == s.size[:-1])
-    here = np.flatnonzero(near) + 1
-    this = ragged_indices(s.start[here], s.size[here])
-    that = ragged_indices(s.start[here - 1], s.size[here])
+    head, mark = s.last.astype(np.int64) << 32 | s.label, _fingerprint(s)  # ids have 32 bits
+    order = np.lexsort((mark, s.size, head))
+    # Neighbours are compared token by token: a fingerprint only brings equals together, it never decides.
+    alike = np.ones(max(len(order) - 1, 0), bool)
+    for x in (head, s.size, mark):
+        alike &= np.diff(x[order]) == 0
+    here = np.flatnonzero(alike) + 1
+    size = s.size[order[here]]
+    this, that = (ragged_indices(s.start[order[at]], size) for at in (here, here - 1))
     unlike = (s.token[this] != s.token[that]) | (s.count[this] != s.count[that])
-    differs = np.bincount(
-        np.repeat(np.arange(len(here)), s.size[here])[unlike], minlength=len(here)
-    )
+    differs = np.bincount(np.repeat(np.arange(len(here)), size)[unlike], minlength=len(here))
     new = np.ones(len(s), bool)
     new[here[differs == 0]] = False
-    head = np.flatnonzero(new)
-    merged = replace(
-        s.take(head), weight=np.add.reduceat(s.weight, head), rows=np.add.reduceat(s.rows, head),
-        source=np.minimum.reduceat(s.source, head),
-    )  # fmt: skip
-    return merged.take(order_by(merged.last, merged.label, merged.source))
+    first = np.flatnonzero(new)
+    kept, source = order[first], np.minimum.reduceat(s.source[order], first)
+    final = order_by(s.last[kept], s.label[kept], source)
+    sums = {x: np.add.reduceat(getattr(s, x)[order], first)[final] for x in ("weight", "rows")}
+    return replace(s.take(kept[final]), **sums, source=source[final])
 
 
 def _fingerprint(s: Samples) -> Int[np.ndarray, " samples"]:

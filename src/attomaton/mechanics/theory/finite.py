@@ -114,9 +114,17 @@ class Choices:
     def restrict(self, groups: Bool[np.ndarray, " groups"]) -> tuple["Choices", np.ndarray]:
         """The choices made in these groups, renumbered, and the items that remain."""
         items = np.flatnonzero(groups[self.group])
+        return self._only(np.flatnonzero(groups[self.group_of_choice]), items), items
+
+    def grouped(self) -> "Choices":
+        """The same choices, those of one group together and in their order."""
+        return self._only(stable_order(self.group_of_choice), np.arange(len(self.group)))
+
+    def _only(
+        self, rows: Int[np.ndarray, " rows"], items: Int[np.ndarray, " remaining"]
+    ) -> "Choices":
         number = np.full(len(self.group), -1)
         number[items] = np.arange(len(items))
-        rows = np.flatnonzero(groups[self.group_of_choice])
         size = np.diff(self.start)[rows]
         at = ragged_indices(self.start[rows], size)
         new_group = np.unique(self.group[items], return_inverse=True)[1]
@@ -127,7 +135,7 @@ class Choices:
         )  # fmt: skip
         # A winner stays where it was in its choice: nobody need look for it again.
         part.__dict__["winner_at"] = start[:-1] + (self.winner_at - self.start[:-1])[rows]
-        return part, items
+        return part
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,13 +221,14 @@ def tied_with_label(graph: PriorityGraph, samples: Samples) -> Samples:
     label = graph.pairs(samples.last, samples.label)
     alone = np.bincount(graph.component, minlength=1)[graph.component[label]] == 1
     some = np.flatnonzero((label >= 0) & ~alone)  # the others are not looked at: most, in a text
-    at = ragged_indices(samples.start[some], samples.size[some])
-    owner = np.repeat(np.arange(len(some)), samples.size[some])
-    pair = graph.pairs(samples.last[some][owner], samples.token[at])
-    kept = (graph.component[pair] == graph.component[label[some]][owner]) & (pair >= 0)
-    size = np.bincount(owner[kept], minlength=len(some))
-    kept &= (size > 1)[owner]
-    some, size, at = some[size > 1], size[size > 1], at[kept]
+    size = samples.size[some]
+    at = ragged_indices(samples.start[some], size)
+    pair = graph.pairs(np.repeat(samples.last[some], size), samples.token[at])
+    kept = graph.component[pair] == np.repeat(graph.component[label[some]], size)
+    kept &= pair >= 0
+    left = np.add.reduceat(kept, row_pointer(size)[:-1], dtype=np.int64) if len(some) else size
+    kept &= np.repeat(left > 1, size)
+    some, size, at = some[left > 1], left[left > 1], at[kept]
     return Samples(
         samples.vocabulary, samples.last[some], samples.label[some], samples.weight[some],
         row_pointer(size), samples.token[at], samples.count[at], samples.rows[some],
@@ -268,20 +277,19 @@ def luce_loss(choices: Choices, theta: Float[np.ndarray, " items"]) -> Look:
     head = choices.start[:-1]
     if not len(head):
         return Look(np.zeros(0), np.zeros(len(theta)), np.zeros(0))
-    score = theta[choices.item] + choices.log_count
+    score = theta.take(choices.item) + choices.log_count  # quicker than by brackets
     top = np.maximum.reduceat(score, head)
-    p = np.exp(score - top[choices.choice_of])
+    p = np.exp(score - top.take(choices.choice_of))
     won = p[choices.winner_at]
     p[choices.winner_at] = 0.0
     lost = np.add.reduceat(p, head)
     total = lost + won
     with np.errstate(divide="ignore", over="ignore"):
-        # As exact for a choice nearly sure as for any other; a winner without a chance has no such ratio.
-        surprise = np.where(
-            won > 0, np.log1p(lost / won), top + np.log(total) - score[choices.winner_at]
-        )
+        surprise = np.log1p(lost / won)  # as exact for a choice nearly sure as for any other
+        gone = np.flatnonzero(~(won > 0))  # a winner without a chance has no such ratio
+        surprise[gone] = top[gone] + np.log(total[gone]) - score[choices.winner_at[gone]]
     share = 1.0 / total
-    p *= share[choices.choice_of]
+    p *= share.take(choices.choice_of)
     # What a winner lacks is what the others hold: summed from them, it keeps its digits near certainty.
     flow = choices.entry_weight * p
     flow[choices.winner_at] = -choices.weight * (lost * share)
@@ -313,7 +321,7 @@ def luce_fit(choices: Choices) -> Fit:
     a tree, and energies instead of Foster's sum give the same 2 where $e^{4|\delta|} < 2$.
     """
     groups = len(choices.group_weight)
-    choices = choices.scaled()[0]  # groups share nothing
+    choices = choices.scaled()[0].grouped()  # groups share nothing
     theta = luce_mle(choices)
     size = np.bincount(choices.group, minlength=groups)
     error = np.full(groups, np.inf)
@@ -550,7 +558,12 @@ def square_root(part: Choices, p: Float[np.ndarray, " entries"]) -> Sparse:
 def _solve_hessian(
     part: Choices, gradient: Float[np.ndarray, " items"], p: Float[np.ndarray, " entries"]
 ) -> Float[np.ndarray, " items"]:
-    """H⁻¹ g group by group; groups of one size share a batched dense solve, large ones use CG."""
+    """H⁻¹ g group by group; groups of one size share a batched dense solve, large ones use CG.
+
+    Choices of one group stand together.
+    """
+    from scipy.sparse import csr_array
+
     n = len(gradient)
     half = square_root(part, p)
     diagonal = sum_by(part.item, part.entry_weight * p, n)
@@ -560,7 +573,13 @@ def _solve_hessian(
     large = size > DENSE
     for group in np.flatnonzero(large):
         of_group = slice(first[group], first[group] + size[group])
-        rows = half[part.group_of_choice == group][:, of_group]
+        low, high = np.searchsorted(part.group_of_choice, [group, group + 1])
+        start = half.indptr[low : high + 1]
+        own = slice(start[0], start[-1])
+        rows = csr_array(
+            (half.data[own], half.indices[own] - first[group].astype(np.int32), start - start[0]),
+            shape=(high - low, size[group]),
+        )
         scale = part.group_weight[group]
         step[of_group] = solve_sparse(rows, diagonal[of_group], gradient[of_group], scale)
     if large.all():

@@ -143,11 +143,10 @@ def certify(
 
 def violation(graph: PriorityGraph, samples: Samples, score: Float[np.ndarray, " pairs"]) -> float:
     """The worst violated margin, sample by sample: how far ties are from 0, and the rest below 1."""
-    owner = samples.sample_of
-    winner = graph.pairs(samples.last, samples.label)[owner]
-    other = graph.pairs(samples.last[owner], samples.token)
-    margin = score[winner] - score[other]
-    tied = graph.component[winner] == graph.component[other]
+    size, winner = samples.size, graph.pairs(samples.last, samples.label)
+    other = graph.pairs(np.repeat(samples.last, size), samples.token)
+    margin = np.repeat(score[winner], size) - score[other]
+    tied = np.repeat(graph.component[winner], size) == graph.component[other]
     return float(np.where(tied, np.abs(margin), 1.0 - margin).max(initial=0.0))
 
 
