@@ -438,11 +438,11 @@ def test_a_model_does_not_differ_from_itself_whatever_the_order_of_its_words(her
 def test_the_model_whose_vocabulary_is_damaged_is_named(here, call):
     for name in "AB":
         call("fit", "chain.jsonl", "-o", name)
-    write_json(Path("B/vocabulary.json"), ["a", None, "c"])
+    write_json(Path("B/vocabulary.json"), ["a", "a", "c"])
     seal(Path("B"))
     code, _, err = call("diff", "A", "B")
     assert code == 3
-    assert "B/vocabulary.json: vocabulary: None is no label" in err
+    assert "B/vocabulary.json: vocabulary: label 'a' occurs twice" in err
 
 
 def test_graphs_are_compared_as_sets_of_labels_would_be(here, call):
