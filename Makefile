@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-# Tests wait for browsers, processes and clocks for a third of their time: one more at work than there are cores.
-JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Tests wait for browsers, processes and clocks for a third of their time: two more at work than there are cores.
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Where Python is told not to write bytecode (most containers), every start would compile all it imports anew: what is
 # first imported here leaves it behind for all later starts.
 unexport PYTHONDONTWRITEBYTECODE
