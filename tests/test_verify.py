@@ -294,3 +294,13 @@ def test_all_and_a_name_are_too_much(call, tmp_path):
         code, _, err = call("reproduce", *arguments, "-o", tmp_path / "x")
         assert code == 2
         assert "--all" in err
+
+
+def test_figures_of_maps_are_kept_like_all_others(tmp_path, call):
+    code, _, err = call("verify", "--quick", "--only", "joma-fig2,joma-fig3", "-o", tmp_path / "v")
+    assert code == 0, err
+    for name in ("joma-fig2", "joma-fig3"):
+        panels = json.loads((tmp_path / "v/claims" / f"{name}.json").read_text())["panels"]
+        maps = [x for x in panels if x.get("heat")]
+        assert maps
+        assert all(len(x["xticks"]) == len(x["heat"][0]) for x in maps)

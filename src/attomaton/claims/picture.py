@@ -94,7 +94,7 @@ def heat(
 ) -> Panel:
     """A heat map, its first row on top; `colour` says what its colours mean, from `low` to `high`."""
     return Panel(
-        title, xlabel, ylabel, heat=values.tolist(), xticks=xticks, yticks=yticks, colour=colour,
+        title, xlabel, ylabel, heat=values.tolist(), xticks=list(xticks), yticks=list(yticks), colour=colour,
         low=low, high=high,
     )  # fmt: skip
 
