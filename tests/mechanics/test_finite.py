@@ -265,6 +265,32 @@ def test_a_step_by_conjugate_gradients_has_three_digits_from_the_start():
     assert np.linalg.norm(residual) <= 1e-3 * np.linalg.norm(look.gradient)
 
 
+def test_large_groups_are_fitted_as_each_alone_however_their_choices_are_mixed():
+    n, many = finite.DENSE + 10, 400
+    one = zipf_choices(n, many)
+    order = np.random.default_rng(1).permutation(2 * many)  # choices of both groups, shuffled
+    size = np.tile(np.diff(one.start), 2)[order]
+    at = np.concatenate([np.arange(*one.start[i % many :][:2]) for i in order])
+    own = np.repeat(order // many * n, size)  # the second group's items follow the first's
+    both = finite.Choices(
+        np.append(0, np.cumsum(size)), one.item[at] + own, one.log_count[at],
+        np.concatenate([one.winner, one.winner + n])[order], np.ones(2 * many), np.arange(2 * n) // n,
+    )  # fmt: skip
+    alone, found = finite.luce_fit(one), finite.luce_fit(both)
+    np.testing.assert_allclose(found.theta, np.tile(alone.theta, 2), rtol=0, atol=1e-9)
+    assert np.abs(finite.luce_loss(both, found.theta).gradient).max() <= 1e-9
+
+
+def test_a_winner_without_a_chance_has_its_loss_and_others_keep_theirs():
+    """Odds of e^−800 are 0 in float64; the loss is 800, beside a choice at even odds."""
+    item, start = np.array([0, 1, 2, 3]), np.array([0, 2, 4])
+    choices = finite.Choices(
+        start, item, np.zeros(4), np.array([1, 2]), np.ones(2), np.array([0, 0, 1, 1])
+    )
+    loss = finite.luce_loss(choices, np.array([0.0, -800.0, 0.0, 0.0])).loss
+    np.testing.assert_allclose(loss, [800.0, log(2)], rtol=1e-15)
+
+
 @pytest.mark.parametrize("ratio", [1e3, 1e6, 1e9])
 def test_extreme_weights(ratio):
     """Odds of 10⁶ : 1 and beyond, in a pair and around a cycle.
