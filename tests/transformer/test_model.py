@@ -14,6 +14,7 @@ from attomaton.transformer.model import (
     draw_noise,
     hidden_states,
     initial_params,
+    joined,
     next_token_loss,
     noise_shapes,
     window_loss,
@@ -40,8 +41,9 @@ def test_loss_and_maps_equal_a_loop_over_queries(reference, text, small, change)
     log_alpha = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     expected = -np.take_along_axis(log_alpha, target[..., None], -1).mean()
     with float64():
-        U, *rest = on_device(params)
-        loss, found = window_loss(U[tokens], tuple(rest), jnp.asarray(target), settings, "float64")
+        U, layers, *decoder = on_device(params)
+        rest = layers, joined(*decoder)
+        loss, found = window_loss(U[tokens], rest, jnp.asarray(target), settings, "float64")
         entropies = [attention_entropy(m) for m in found]
     assert loss == pytest.approx(expected, rel=1e-12)
     for mine, theirs, both in zip(found, maps, entropies, strict=True):

@@ -27,12 +27,15 @@ from attomaton.numerics import named_rng
 # ten bits (a CPU does not); "bfloat16" besides rounds what the decoder multiplies to eight. Sums are kept in single
 # precision.
 PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
-VOCAB_MULTIPLE, WIDTH_MULTIPLE = 128, 16  # sizes that matrix units take without copying
+# Sizes that matrix units take without copying
+VOCAB_MULTIPLE, WIDTH_MULTIPLE, TOKENS_MULTIPLE = 128, 16, 8
 # Chunks of tokens are as long as their logits stay within this. Each chunk reads and writes the gradient of the whole
 # decoder (27 MB for WikiText-2 at width 200), so few are wanted: on processors as long as their caches are served
 # well, elsewhere as long as memory allows (an H200 takes 0.7 of the time with one chunk instead of three).
 CHUNK_BYTES = {"cpu": 1 << 25}
 CHUNK_BYTES_ELSEWHERE = 1 << 28
+# Errors lie between −1 and 1; enlarged, the small ones of rare tokens keep their digits in sixteen bits, too.
+HALF_SCALE = 2.0**12
 EPSILON = 1e-5  # added to the variance in layer norms
 EDGE = 0.1  # embeddings and decoder start uniform in ±EDGE
 
@@ -67,12 +70,35 @@ class Layer(NamedTuple):
 
 
 class Params(NamedTuple):
-    """All weights: embeddings U, layers, and the decoder with its bias."""
+    """All weights: embeddings U, layers, and the decoder with its bias.
+
+    Where b is None, D is both of them: see `joined`.
+    """
 
     U: Float[Array, "*runs vocab width"]
     layers: tuple[Layer, ...]
     D: Float[Array, "*runs vocab width"]
-    b: Float[Array, "*runs vocab"]
+    b: Float[Array, "*runs vocab"] | None
+
+
+def joined(
+    D: Float[Array, "vocab width"], b: Float[Array, " vocab"]
+) -> Float[Array, "filled wide"]:
+    """[D | b | 0], filled up with zeros to sizes that matrix units take: one product gives logits, one all slopes.
+
+    >>> joined(jnp.ones((3, 4)), jnp.ones(3)).shape
+    (128, 16)
+    """
+    vocab, width = D.shape
+    both = jnp.concatenate([D, b[:, None]], axis=1)
+    return jnp.pad(both, ((0, -vocab % VOCAB_MULTIPLE), (0, -(width + 1) % WIDTH_MULTIPLE)))
+
+
+def parted(
+    R: Float[Array, "filled wide"], vocab: int, width: int
+) -> tuple[Float[Array, "vocab width"], Float[Array, " vocab"]]:
+    """D and b of the joined matrix."""
+    return R[:vocab, :width], R[:vocab, width]
 
 
 def check_settings(settings: Settings) -> None:
@@ -152,14 +178,18 @@ def draw_noise(
     return tuple(piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True))
 
 
+def _edge(rate: float) -> int:
+    """What noise must reach to keep a number: a multiple of 2⁻¹⁶, by which the rest is enlarged, too; no bias."""
+    return round(rate * 2**16)
+
+
 def _drop(
     x: Float[Array, "*shape"], noise: Iterator[UInt16[Array, "*shape"]] | None, rate: float
 ) -> Float[Array, "*shape"]:
     """x with a share `rate` of its entries set to 0 and the others enlarged, so that the mean stays."""
     if noise is None:
         return x
-    # The share is a multiple of 2⁻¹⁶, and the enlargement that of this very multiple: no bias.
-    edge = round(rate * 2**16)
+    edge = _edge(rate)
     return jnp.where(next(noise) >= edge, x * x.dtype.type(2**16 / (2**16 - edge)), 0)
 
 
@@ -175,12 +205,19 @@ def _norm(
     )
 
 
+def _read(
+    layer: Layer, x: Float[Array, "batch length width"]
+) -> Float[Array, "batch length 3 width"]:
+    """Queries, keys and values."""
+    return jnp.einsum("btd,dce->btce", x, layer.W_QKV) + layer.b_QKV
+
+
 def attention_scores(
     layer: Layer, x: Float[Array, "batch length width"], heads: int
 ) -> tuple[Float[Array, "batch heads length length"], Float[Array, "batch length heads each"]]:
     """The logits of causal attention, −∞ at later positions, and the values."""
     batch, length, width = x.shape
-    qkv = jnp.einsum("btd,dce->btce", x, layer.W_QKV) + layer.b_QKV
+    qkv = _read(layer, x)
     q, k, v = (qkv[:, :, i].reshape(batch, length, heads, -1) for i in range(3))
     scores = jnp.einsum("bthe,bshe->bhts", q, k) / np.sqrt(width // heads)
     return jnp.where(np.tri(length, dtype=bool), scores, -jnp.inf), v
@@ -191,11 +228,19 @@ def _run_layer(
     x: Float[Array, "batch length width"],
     settings: Settings,
     noise: Iterator[Array] | None,
-) -> tuple[Float[Array, "batch length width"], Float[Array, "batch heads length length"]]:
-    """What the layer makes of x, and its attention."""
-    scores, v = attention_scores(layer, x, settings.heads)
-    attention = jax.nn.softmax(scores, axis=-1)
-    mixed = jnp.einsum("bhts,bshe->bthe", _drop(attention, noise, settings.dropout), v)
+    fused: bool,
+) -> tuple[Float[Array, "batch length width"], Float[Array, "batch heads length length"] | None]:
+    """What the layer makes of x, and its attention unless that is `fused` with what it reads."""
+    if fused:
+        from attomaton.transformer.kernels import attend
+
+        bits = None if noise is None else next(noise)
+        mixed = attend(_read(layer, x), bits, settings.heads, _edge(settings.dropout))
+        attention = None
+    else:
+        scores, v = attention_scores(layer, x, settings.heads)
+        attention = jax.nn.softmax(scores, axis=-1)
+        mixed = jnp.einsum("bhts,bshe->bthe", _drop(attention, noise, settings.dropout), v)
     branch = mixed.reshape(x.shape) @ layer.W_O + layer.b_O
     x = _norm(x + _drop(branch, noise, settings.dropout), layer.scale_1, layer.shift_1)
     hidden = _drop(jax.nn.relu(x @ layer.W_1 + layer.b_1), noise, settings.dropout)
@@ -211,10 +256,14 @@ def hidden_states(
     layers: tuple[Layer, ...],
     settings: Settings,
     noise: tuple[Array, ...] | None = None,
+    fused: bool = False,
 ) -> tuple[
-    Float[Array, "batch length width"], tuple[Float[Array, "batch heads length length"], ...]
+    Float[Array, "batch length width"], tuple[Float[Array, "batch heads length length"] | None, ...]
 ]:
-    """What the decoder reads, and the attention of every layer; `rows` are the embeddings of the tokens."""
+    """What the decoder reads, and the attention of every layer; `rows` are the embeddings of the tokens.
+
+    Where it is `fused`, attention is one kernel and never stands in memory: None stands for it.
+    """
     bits = None if noise is None else iter(noise)
     x = rows * rows.dtype.type(np.sqrt(settings.width))
     if settings.positions:
@@ -222,7 +271,7 @@ def hidden_states(
     x = _drop(x, bits, settings.dropout)
     maps = []
     for layer in layers:
-        x, attention = _run_layer(layer, x, settings, bits)
+        x, attention = _run_layer(layer, x, settings, bits, fused)
         maps.append(attention)
     return x, tuple(maps)
 
@@ -236,7 +285,6 @@ def _product(a: Array, b: Array, contract: tuple[int, int], into: Any = None) ->
     return jax.lax.dot_general(a, b, axes, preferred_element_type=into)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(4,))
 def next_token_loss(
     x: Float[Array, "tokens width"],
     D: Float[Array, "vocab width"],
@@ -244,14 +292,36 @@ def next_token_loss(
     target: Int[Array, " tokens"],
     precision: str,
 ) -> Float[Array, ""]:
-    r"""The mean of $-\log \alpha_y$ over the tokens, $\alpha = \mathrm{softmax}(D x + b)$.
+    r"""The mean of $-\log \alpha_y$ over the tokens, $\alpha = \mathrm{softmax}(D x + b)$."""
+    return joined_loss(x, joined(D, b), target, len(b), precision)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+def joined_loss(
+    x: Float[Array, "tokens width"],
+    R: Float[Array, "filled wide"],
+    target: Int[Array, " tokens"],
+    vocab: int,
+    precision: str,
+) -> Float[Array, ""]:
+    r"""The same of decoder and bias in one matrix (`joined`).
 
     Tokens are taken in chunks, so that the logits of all of them never stand in memory. Where a gradient is asked for,
     a chunk's logits are formed once and give its loss and, as $(\alpha - e_y)/N$, its part of all gradients; the way
-    back only multiplies these. Inside, the vocabulary is filled up to a size that matrix units take, with logits
-    of −∞, and x with a 1, so that one product gives the gradients of D and b.
+    back only multiplies these.
     """
-    return _over_chunks(x, D, b, target, precision, slopes=False)[0]
+    return _over_chunks(x, R, target, vocab, precision, slopes=False)[0]
+
+
+def with_kernels(precision: str) -> bool:
+    """Whether the device has kernels of ours for products of this precision."""
+    if precision not in ("tf32", "bfloat16") or jax.default_backend() != "gpu":
+        return False
+    try:
+        from attomaton.transformer.kernels import present
+    except ImportError:  # another version of JAX: they are for speed alone
+        return False
+    return present()
 
 
 def chunk_count(tokens: int, vocab: int, size: int) -> int:
@@ -266,87 +336,98 @@ def chunk_count(tokens: int, vocab: int, size: int) -> int:
 
 
 def _over_chunks(
-    x: Array, D: Array, b: Array, target: Array, precision: str, slopes: bool
+    x: Array, R: Array, target: Array, vocab: int, precision: str, slopes: bool
 ) -> tuple[Array, ...]:
-    """The loss and, with `slopes`, its gradients in x, D and b."""
-    factor = jnp.bfloat16 if precision == "bfloat16" else x.dtype
-    tokens, width = x.shape
-    fill = -len(b) % VOCAB_MULTIPLE
-    rows = jnp.pad(D.astype(factor), ((0, fill), (0, 0)))
-    shift = jnp.pad(b, (0, fill), constant_values=-jnp.inf)
-    weight = jnp.full(tokens, 1 / tokens, x.dtype)
-    more = np.eye(1, 1 - (width + 1) % -WIDTH_MULTIPLE)  # a 1 and zeros
+    """The loss and, with `slopes`, its gradients in x and R."""
+    (tokens, width), dtype = x.shape, x.dtype
+    kernels = slopes and with_kernels(precision)
+    # Sixteen bits hold as many digits as tf32 rounds to, in half the memory.
+    ten = jnp.float16 if kernels else dtype
+    factor = jnp.bfloat16 if precision == "bfloat16" else ten
+    scale = HALF_SCALE * tokens if kernels else 1.0
+    chunks = chunk_count(tokens, vocab, jnp.dtype(ten).itemsize)
+    # Tokens that fill up a chunk weigh nothing.
+    fill = -tokens % (chunks * TOKENS_MULTIPLE if kernels else chunks)
+    weight = jnp.pad(jnp.full(tokens, scale / tokens, dtype), (0, fill))
+    x, target = jnp.pad(x.astype(factor), ((0, fill), (0, 0))), jnp.pad(target, (0, fill))
+    place = jnp.arange(len(R))
+    rows, bias = R.astype(factor), jnp.where(place < vocab, R[:, width], -jnp.inf)
+
+    def beside(x: Array, more: int) -> Array:
+        """x, a column of `more`, and zeros: as wide as R."""
+        column = more * np.eye(1, R.shape[1] - width)
+        return jnp.concatenate([x, jnp.broadcast_to(column.astype(x.dtype), (len(x), column.size))], 1)
 
     def chunk(x: Array, target: Array, weight: Array) -> tuple[Array, ...]:
-        read = x.astype(factor)
-        logits = _product(read, rows, (1, 1), x.dtype) + shift
-        total = jax.nn.logsumexp(logits, axis=1)
-        own = jnp.take_along_axis(logits, target[:, None], axis=1)[:, 0]
-        loss = (weight * (total - own)).sum()
-        if not slopes:
-            return (loss,)
-        hit = jnp.arange(len(rows))[None] == target[:, None]
-        error = (jnp.exp(logits - total[:, None]) - hit) * weight[:, None]
-        error = error.astype(factor)
-        one = jnp.broadcast_to(more.astype(factor), (len(x), more.shape[1]))
-        wider = jnp.concatenate([read, one], axis=1)
-        return (
-            loss,
-            _product(error, wider, (0, 0), x.dtype),
-            _product(error, rows, (1, 0), x.dtype),
-        )
+        products = _product(beside(x, 0), rows, (1, 1), factor if kernels else dtype)
+        if kernels:
+            from attomaton.transformer.kernels import errors
 
-    chunks = chunk_count(tokens, len(b), x.dtype.itemsize)
+            each, error = errors(products, bias, target, weight)
+        else:
+            logits = products + bias
+            total = jax.nn.logsumexp(logits, axis=1)
+            each = total - jnp.take_along_axis(logits, target[:, None], axis=1)[:, 0]
+            if not slopes:
+                return ((weight * each).sum(),)
+            error = jnp.exp(logits - total[:, None]) - (place == target[:, None])
+            error = (error * weight[:, None]).astype(factor)
+        to_R = _product(error, beside(x, 1), (0, 0), dtype)
+        to_x = _product(error, rows, (1, 0), dtype)[:, :width]
+        return tuple(y / scale for y in ((weight * each).sum(), to_R, to_x))
+
+    def add(sums: tuple[Array, ...], given: tuple[Array, ...]) -> tuple[Any, Any]:
+        parts = chunk(*given)
+        return tuple(s + p for s, p in zip(sums, parts, strict=False)), parts[2:]
+
     if chunks == 1:
-        loss, *found = chunk(x, target, weight)
+        sums, each = (found := chunk(x, target, weight))[:2], found[2:]
     else:
-        # Tokens that fill up the last chunk weigh nothing.
-        def divided(y: Array) -> Array:
-            y = jnp.pad(y, ((0, -tokens % chunks), *((0, 0),) * (y.ndim - 1)))
-            return y.reshape(chunks, -1, *y.shape[1:])
-
-        def add(sums: tuple[Array, ...], given: tuple[Array, ...]) -> tuple[Any, Any]:
-            parts = chunk(*given)
-            return tuple(s + p for s, p in zip(sums, parts, strict=False)), parts[2:]
-
-        sums: Any = (jnp.zeros((), x.dtype),)
-        if slopes:
-            sums += (jnp.zeros((len(rows), width + more.shape[1]), x.dtype),)
-        sums, each = jax.lax.scan(add, sums, tuple(map(divided, (x, target, weight))))
-        loss, *found = list(sums) + [y.reshape(-1, width)[:tokens] for y in each]
-    if not slopes:
-        return (loss,)
-    to_both, to_x = found
-    return loss, to_x, to_both[: len(b), :width], to_both[: len(b), width]
+        given = tuple(y.reshape(chunks, -1, *y.shape[1:]) for y in (x, target, weight))
+        nothing = (jnp.zeros((), dtype), jnp.zeros_like(R))[: 1 + slopes]
+        sums, each = jax.lax.scan(add, nothing, given)
+    return (*sums, *(y.reshape(-1, width)[:tokens] for y in each))
 
 
 def _loss_forward(
-    x: Array, D: Array, b: Array, target: Array, precision: str
-) -> tuple[Array, list[Array]]:
-    loss, *kept = _over_chunks(x, D, b, target, precision, slopes=True)
-    return loss, kept
+    x: Array, R: Array, target: Array, vocab: int, precision: str
+) -> tuple[Array, tuple[Array, Array]]:
+    loss, to_R, to_x = _over_chunks(x, R, target, vocab, precision, slopes=True)
+    return loss, (to_x, to_R)
 
 
-def _loss_backward(_: str, kept: list[Array], push: Array) -> tuple[Any, ...]:
-    return (*(push * slope for slope in kept), None)
+def _loss_backward(
+    _: int, __: str, kept: tuple[Array, Array], push: Array
+) -> tuple[Array, Array, None]:
+    to_x, to_R = kept
+    return push * to_x, push * to_R, None
 
 
-next_token_loss.defvjp(_loss_forward, _loss_backward)
+joined_loss.defvjp(_loss_forward, _loss_backward)
 
 
 def window_loss(
     rows: Float[Array, "batch length width"],
-    rest: tuple[tuple[Layer, ...], Array, Array],
+    rest: tuple[tuple[Layer, ...], Float[Array, "filled wide"]],
     target: Int[Array, "batch length"],
     settings: Settings,
     precision: str,
     noise: tuple[Array, ...] | None = None,
-) -> tuple[Float[Array, ""], tuple[Float[Array, "batch heads length length"], ...]]:
-    """The mean loss of a step's tokens, and every layer's attention; `rest` is what follows the embeddings."""
-    layers, D, b = rest
-    x, maps = hidden_states(rows, layers, settings, noise)
-    loss = next_token_loss(x.reshape(-1, settings.width), D, b, target.reshape(-1), precision)
-    return loss, maps
+    watched: bool = True,
+) -> tuple[Float[Array, ""], tuple[Float[Array, "batch heads length length"] | None, ...]]:
+    """The mean loss of a step's tokens, and every layer's attention; `rest` are the layers and the joined decoder.
+
+    Unless it is `watched`, attention need not be formed, and is not where a kernel does without.
+    """
+    layers, R = rest
+    fused = not watched and with_kernels(precision)
+    if fused:
+        from attomaton.transformer.kernels import fits
+
+        fused = fits(rows.shape[1])
+    x, maps = hidden_states(rows, layers, settings, noise, fused)
+    flat = x.reshape(-1, settings.width), R, target.reshape(-1)
+    return joined_loss(*flat, settings.vocab, precision), maps
 
 
 # What attention looks like

@@ -179,34 +179,60 @@ class _State(NamedTuple):
     moments: tuple
 
 
+class _Owed(NamedTuple):
+    """What the decoder has yet to move by: `rate` times `slope`.
+
+    It moves at the beginning of the next step, which rounds it in the same pass over memory.
+    """
+
+    slope: Any
+    rate: Any
+
+
+def _settled(state: _State, owed: _Owed) -> _State:
+    params = state.params
+    return state._replace(params=params._replace(D=params.D - owed.rate * owed.slope))
+
+
 def _key(seed: Any, index: Any) -> Any:
     """The stream of random bits that (seed, index) names."""
     key = jax.random.key(seed, impl="threefry2x32")
     return jax.random.fold_in(jax.random.fold_in(key, crc32(b"dropout")), index)
 
 
+def _noise(plan: _Plan, windows: Any, key: Any, step: Any) -> Any:
+    """What dropout does in a step."""
+    from attomaton.transformer.model import draw_noise
+
+    if not plan.settings.dropout:
+        return None
+    _, batch, length_and_one = windows.shape
+    return draw_noise(jax.random.fold_in(key, step), plan.settings, batch, length_and_one - 1)
+
+
 def _step(
-    plan: _Plan, windows: Any, state: _State, lr: Any, key: Any, step: Any
-) -> tuple[_State, Any]:
-    """One run after one more step, and the loss before it."""
+    plan: _Plan, windows: Any, at: tuple[_State, _Owed, Any], lr: Any, key: Any, step: Any
+) -> tuple[tuple[_State, _Owed, Any], Any]:
+    """One run, its decoder joined, after one more step, and the loss before it."""
 
-    from attomaton.transformer.model import draw_noise, window_loss
+    from attomaton.transformer.model import window_loss
 
-    U, layers, D, b = state.params
+    state, owed, noise = at
+    state = _settled(state, owed)
+    U, layers, R, _ = state.params
     window = windows[step % len(windows)]
     tokens, target = window[:, :-1], window[:, 1:]
     rows = U.at[tokens].get(mode="promise_in_bounds")
-    noise = None
-    if plan.settings.dropout:
-        noise = draw_noise(jax.random.fold_in(key, step), plan.settings, *tokens.shape)
     gradient = jax.value_and_grad(window_loss, argnums=(0, 1), has_aux=True)
     (loss, _), (to_rows, to_rest) = gradient(
-        rows, (layers, D, b), target, plan.settings, plan.precision, noise
+        rows, (layers, R), target, plan.settings, plan.precision, noise, watched=False
     )
     width = plan.settings.width
     move = _descend if plan.optimizer == "sgd" else _descend_adam
     flat = (tokens.reshape(-1), rows.reshape(-1, width), to_rows.reshape(-1, width))
-    return move(plan, state, flat, to_rest, lr, step), loss
+    state, owed = move(plan, state, flat, to_rest, lr, step)
+    # The next step finds its noise drawn: beside this one's products that costs nothing.
+    return (state, owed, _noise(plan, windows, key, step + 1)), loss
 
 
 def _clipped(plan: _Plan, parts: list[Any]) -> Any:
@@ -226,36 +252,38 @@ def _squares(gradient: Any) -> list[Any]:
 
 def _descend(
     plan: _Plan, state: _State, flat: tuple[Any, Any, Any], to_rest: Any, lr: Any, _: Any
-) -> _State:
+) -> tuple[_State, _Owed]:
     """Gradient descent; embeddings move at the window's tokens only."""
-
-    from attomaton.transformer.model import Params
-
     tokens, rows, to_rows = flat
     same = (tokens[:, None] == tokens[None]).astype(rows.dtype)
     # A token's whole gradient stands at each of its places, so that writing it twice does no harm.
     whole = same @ to_rows
     rate = lr * _clipped(plan, [(to_rows * whole).sum(), *_squares(to_rest)])
-    U, *rest = state.params
-    U = U.at[tokens].set(rows - rate * whole, mode="promise_in_bounds")
-    moved = jax.tree.map(lambda w, g: w - rate * g, tuple(rest), to_rest)
-    return _State(Params(U, *moved), state.moments)
+    to_layers, to_R = to_rest
+    params = state.params
+    moved = params._replace(
+        U=params.U.at[tokens].set(rows - rate * whole, mode="promise_in_bounds"),
+        layers=jax.tree.map(lambda w, g: w - rate * g, params.layers, to_layers),
+    )
+    return state._replace(params=moved), _Owed(to_R, rate)
 
 
 def _descend_adam(
     plan: _Plan, state: _State, flat: tuple[Any, Any, Any], to_rest: Any, lr: Any, step: Any
-) -> _State:
+) -> tuple[_State, _Owed]:
     """Adam on the whole gradient."""
 
     from attomaton.transformer.model import Params
 
     tokens, _, to_rows = flat
     to_U = jnp.zeros_like(state.params.U).at[tokens].add(to_rows, mode="promise_in_bounds")
-    gradient = Params(to_U, *to_rest)
+    gradient = Params(to_U, *to_rest, None)
     shorter = _clipped(plan, _squares(gradient))
     g = jax.tree.map(lambda g: shorter * g, gradient)
     move, moments = Adam().update(g, state.moments, step, lr)
-    return _State(jax.tree.map(lambda w, x: w - x, state.params, move), moments)
+    own, theirs = move.D, move._replace(D=jnp.zeros_like(move.D))
+    moved = jax.tree.map(lambda w, x: w - x, state.params, theirs)
+    return _State(moved, moments), _Owed(own, jnp.ones_like(lr))
 
 
 def _side_by_side(program: Callable, shared: int) -> Callable:
@@ -286,19 +314,35 @@ def _exact(plan: _Plan, program: Callable) -> Callable:
     return run
 
 
+def _each_decoder(state: _State, change: Callable) -> _State:
+    """Weights and what the optimiser remembers of them, each changed alike."""
+    from attomaton.transformer.model import Params
+
+    return jax.tree.map(change, state, is_leaf=lambda x: isinstance(x, Params))
+
+
 def _build_steps(plan: _Plan) -> Callable:
     """`every` steps of all runs: their state and losses after them."""
+    from attomaton.transformer.model import Params, joined, parted
 
     def segment(
         state: _State, lr: Any, index: Any, windows: Any, seed: Any, first: Any
     ) -> tuple[_State, Any]:
         key = _key(seed, index)
 
-        def step(state: _State, i: Any) -> tuple[_State, Any]:
-            return _step(plan, windows, state, lr, key, i)
+        def step(at: tuple[_State, _Owed, Any], i: Any) -> tuple[tuple[_State, _Owed, Any], Any]:
+            return _step(plan, windows, at, lr, key, i)
 
+        state = _each_decoder(state, lambda p: p._replace(D=joined(p.D, p.b), b=None))
+        nothing = _Owed(jnp.zeros_like(state.params.D), jnp.zeros_like(lr))
         # A fixed number of steps: the device need not ask after each whether another follows.
-        return jax.lax.scan(step, state, first + jnp.arange(plan.every, dtype=jnp.int32))
+        steps = first + jnp.arange(plan.every, dtype=jnp.int32)
+        start = state, nothing, _noise(plan, windows, key, first)
+        (state, owed, _), losses = jax.lax.scan(step, start, steps)
+        vocab, width = plan.settings.vocab, plan.settings.width
+        return _each_decoder(
+            _settled(state, owed), lambda p: Params(p.U, p.layers, *parted(p.D, vocab, width))
+        ), losses
 
     return _exact(plan, _side_by_side(segment, shared=3))
 
@@ -306,14 +350,15 @@ def _build_steps(plan: _Plan) -> Callable:
 def _build_records(plan: _Plan) -> Callable:
     """What is recorded of all runs at one moment."""
 
-    from attomaton.transformer.model import attention_entropy, hidden_states, window_loss
+    from attomaton.transformer.model import attention_entropy, hidden_states, joined, window_loss
 
     def measure(params: "Params", valid: Any, probes: Any) -> "dict[str, Array]":
         U, layers, D, b = params
+        R = joined(D, b)
 
         def one(_: None, window: Any) -> tuple[None, tuple[Any, Any, Any]]:
             loss, maps = window_loss(
-                U[window[:, :-1]], (layers, D, b), window[:, 1:], plan.settings, plan.precision
+                U[window[:, :-1]], (layers, R), window[:, 1:], plan.settings, plan.precision
             )
             each = [attention_entropy(attention) for attention in maps]
             nats, share = (jnp.stack(x) for x in zip(*each, strict=True))
