@@ -44,39 +44,6 @@ def test_errors_are_what_softmax_leaves(vocab, filled):
     assert not np.asarray(error)[:, vocab:].any()
 
 
-def plain_attention(qkv, noise, heads, edge):
-    batch, length, _, width = qkv.shape
-    q, k, v = (qkv[:, :, i].reshape(batch, length, heads, -1) for i in range(3))
-    scores = jnp.einsum("bthe,bshe->bhts", q, k) / np.sqrt(width // heads)
-    p = jax.nn.softmax(jnp.where(np.tri(length, dtype=bool), scores, -jnp.inf))
-    if noise is not None:
-        p = jnp.where(noise >= edge, p * 2**16 / (2**16 - edge), 0)
-    return jnp.einsum("bhts,bshe->bthe", p, v).reshape(batch, length, width)
-
-
-# Columns of a head in one piece and in several, lengths that fill a block and that do not.
-@pytest.mark.parametrize(("length", "width", "heads"), [(35, 200, 1), (16, 24, 3), (5, 70, 1)])
-@pytest.mark.parametrize("rate", [0.0, 0.2])
-def test_attention_and_its_gradient_are_the_plain_ones(length, width, heads, rate):
-    rng = np.random.default_rng(1)
-    qkv = jnp.asarray(rng.standard_normal((2, length, 3, width)), jnp.float32)
-    push = jnp.asarray(rng.standard_normal((2, length, width)), jnp.float32)
-    bits = rng.integers(0, 2**16, (2, heads, length, length))
-    noise, edge = (jnp.asarray(bits, jnp.uint16), round(rate * 2**16)) if rate else (None, 0)
-
-    def both(attention):
-        value, back = jax.vjp(lambda x: attention(x, noise, heads, edge), qkv)
-        return value, *back(push)
-
-    for mine, plain in zip(both(kernels.attend), both(plain_attention), strict=True):
-        np.testing.assert_allclose(mine, plain, rtol=0, atol=2e-5)
-    # It is causal: what comes later moves nothing before.
-    later = qkv.at[:, -1].add(1.0)
-    moved = kernels.attend(later, noise, heads, edge) - kernels.attend(qkv, noise, heads, edge)
-    assert not np.asarray(moved)[:, :-1].any()
-    assert np.asarray(moved)[:, -1].any()
-
-
 def gradients(precision, longest=None, monkeypatch=None):
     rng = np.random.default_rng(2)
     x, D, b = (rng.standard_normal(s).astype(np.float32) for s in ((29, 8), (150, 8), (150,)))
@@ -112,7 +79,7 @@ def test_rare_tokens_keep_their_gradient_in_sixteen_bits(used):
 
 
 def test_a_training_with_them_is_the_training_without(used, monkeypatch, text):
-    settings = Settings(17, width=8, heads=2, hidden=8, layers=2, dropout=0.2)
+    settings = Settings(17, width=8, hidden=8, dropout=0.2)
     choice = {"lr": 0.5, "seeds": 2, "steps": 20, "every": 5, "precision": "tf32"}
     mine = train(text, settings, **choice)
     monkeypatch.setattr(model, "with_kernels", lambda precision: False)
@@ -128,6 +95,3 @@ def test_a_training_with_them_is_the_training_without(used, monkeypatch, text):
 def test_processors_and_exact_precisions_do_without_them():
     assert not any(model.with_kernels(p) for p in model.PRECISIONS)
     assert not kernels.present()
-    assert kernels.fits(64)
-    assert not kernels.fits(65)
-

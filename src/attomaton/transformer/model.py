@@ -178,18 +178,14 @@ def draw_noise(
     return tuple(piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True))
 
 
-def _edge(rate: float) -> int:
-    """What noise must reach to keep a number: a multiple of 2⁻¹⁶, by which the rest is enlarged, too; no bias."""
-    return round(rate * 2**16)
-
-
 def _drop(
     x: Float[Array, "*shape"], noise: Iterator[UInt16[Array, "*shape"]] | None, rate: float
 ) -> Float[Array, "*shape"]:
     """x with a share `rate` of its entries set to 0 and the others enlarged, so that the mean stays."""
     if noise is None:
         return x
-    edge = _edge(rate)
+    # The share is a multiple of 2⁻¹⁶, and the enlargement that of this very multiple: no bias.
+    edge = round(rate * 2**16)
     return jnp.where(next(noise) >= edge, x * x.dtype.type(2**16 / (2**16 - edge)), 0)
 
 
@@ -205,19 +201,12 @@ def _norm(
     )
 
 
-def _read(
-    layer: Layer, x: Float[Array, "batch length width"]
-) -> Float[Array, "batch length 3 width"]:
-    """Queries, keys and values."""
-    return jnp.einsum("btd,dce->btce", x, layer.W_QKV) + layer.b_QKV
-
-
 def attention_scores(
     layer: Layer, x: Float[Array, "batch length width"], heads: int
 ) -> tuple[Float[Array, "batch heads length length"], Float[Array, "batch length heads each"]]:
     """The logits of causal attention, −∞ at later positions, and the values."""
     batch, length, width = x.shape
-    qkv = _read(layer, x)
+    qkv = jnp.einsum("btd,dce->btce", x, layer.W_QKV) + layer.b_QKV
     q, k, v = (qkv[:, :, i].reshape(batch, length, heads, -1) for i in range(3))
     scores = jnp.einsum("bthe,bshe->bhts", q, k) / np.sqrt(width // heads)
     return jnp.where(np.tri(length, dtype=bool), scores, -jnp.inf), v
@@ -228,19 +217,11 @@ def _run_layer(
     x: Float[Array, "batch length width"],
     settings: Settings,
     noise: Iterator[Array] | None,
-    fused: bool,
-) -> tuple[Float[Array, "batch length width"], Float[Array, "batch heads length length"] | None]:
-    """What the layer makes of x, and its attention unless that is `fused` with what it reads."""
-    if fused:
-        from attomaton.transformer.kernels import attend
-
-        bits = None if noise is None else next(noise)
-        mixed = attend(_read(layer, x), bits, settings.heads, _edge(settings.dropout))
-        attention = None
-    else:
-        scores, v = attention_scores(layer, x, settings.heads)
-        attention = jax.nn.softmax(scores, axis=-1)
-        mixed = jnp.einsum("bhts,bshe->bthe", _drop(attention, noise, settings.dropout), v)
+) -> tuple[Float[Array, "batch length width"], Float[Array, "batch heads length length"]]:
+    """What the layer makes of x, and its attention."""
+    scores, v = attention_scores(layer, x, settings.heads)
+    attention = jax.nn.softmax(scores, axis=-1)
+    mixed = jnp.einsum("bhts,bshe->bthe", _drop(attention, noise, settings.dropout), v)
     branch = mixed.reshape(x.shape) @ layer.W_O + layer.b_O
     x = _norm(x + _drop(branch, noise, settings.dropout), layer.scale_1, layer.shift_1)
     hidden = _drop(jax.nn.relu(x @ layer.W_1 + layer.b_1), noise, settings.dropout)
@@ -256,14 +237,10 @@ def hidden_states(
     layers: tuple[Layer, ...],
     settings: Settings,
     noise: tuple[Array, ...] | None = None,
-    fused: bool = False,
 ) -> tuple[
-    Float[Array, "batch length width"], tuple[Float[Array, "batch heads length length"] | None, ...]
+    Float[Array, "batch length width"], tuple[Float[Array, "batch heads length length"], ...]
 ]:
-    """What the decoder reads, and the attention of every layer; `rows` are the embeddings of the tokens.
-
-    Where it is `fused`, attention is one kernel and never stands in memory: None stands for it.
-    """
+    """What the decoder reads, and the attention of every layer; `rows` are the embeddings of the tokens."""
     bits = None if noise is None else iter(noise)
     x = rows * rows.dtype.type(np.sqrt(settings.width))
     if settings.positions:
@@ -271,7 +248,7 @@ def hidden_states(
     x = _drop(x, bits, settings.dropout)
     maps = []
     for layer in layers:
-        x, attention = _run_layer(layer, x, settings, bits, fused)
+        x, attention = _run_layer(layer, x, settings, bits)
         maps.append(attention)
     return x, tuple(maps)
 
@@ -413,19 +390,10 @@ def window_loss(
     settings: Settings,
     precision: str,
     noise: tuple[Array, ...] | None = None,
-    watched: bool = True,
-) -> tuple[Float[Array, ""], tuple[Float[Array, "batch heads length length"] | None, ...]]:
-    """The mean loss of a step's tokens, and every layer's attention; `rest` are the layers and the joined decoder.
-
-    Unless it is `watched`, attention need not be formed, and is not where a kernel does without.
-    """
+) -> tuple[Float[Array, ""], tuple[Float[Array, "batch heads length length"], ...]]:
+    """The mean loss of a step's tokens, and every layer's attention; `rest` are the layers and the joined decoder."""
     layers, R = rest
-    fused = not watched and with_kernels(precision)
-    if fused:
-        from attomaton.transformer.kernels import fits
-
-        fused = fits(rows.shape[1])
-    x, maps = hidden_states(rows, layers, settings, noise, fused)
+    x, maps = hidden_states(rows, layers, settings, noise)
     flat = x.reshape(-1, settings.width), R, target.reshape(-1)
     return joined_loss(*flat, settings.vocab, precision), maps
 

@@ -200,39 +200,29 @@ def _key(seed: Any, index: Any) -> Any:
     return jax.random.fold_in(jax.random.fold_in(key, crc32(b"dropout")), index)
 
 
-def _noise(plan: _Plan, windows: Any, key: Any, step: Any) -> Any:
-    """What dropout does in a step."""
-    from attomaton.transformer.model import draw_noise
-
-    if not plan.settings.dropout:
-        return None
-    _, batch, length_and_one = windows.shape
-    return draw_noise(jax.random.fold_in(key, step), plan.settings, batch, length_and_one - 1)
-
-
 def _step(
-    plan: _Plan, windows: Any, at: tuple[_State, _Owed, Any], lr: Any, key: Any, step: Any
-) -> tuple[tuple[_State, _Owed, Any], Any]:
+    plan: _Plan, windows: Any, at: tuple[_State, _Owed], lr: Any, key: Any, step: Any
+) -> tuple[tuple[_State, _Owed], Any]:
     """One run, its decoder joined, after one more step, and the loss before it."""
 
-    from attomaton.transformer.model import window_loss
+    from attomaton.transformer.model import draw_noise, window_loss
 
-    state, owed, noise = at
-    state = _settled(state, owed)
+    state = _settled(*at)
     U, layers, R, _ = state.params
     window = windows[step % len(windows)]
     tokens, target = window[:, :-1], window[:, 1:]
     rows = U.at[tokens].get(mode="promise_in_bounds")
+    noise = None
+    if plan.settings.dropout:
+        noise = draw_noise(jax.random.fold_in(key, step), plan.settings, *tokens.shape)
     gradient = jax.value_and_grad(window_loss, argnums=(0, 1), has_aux=True)
     (loss, _), (to_rows, to_rest) = gradient(
-        rows, (layers, R), target, plan.settings, plan.precision, noise, watched=False
+        rows, (layers, R), target, plan.settings, plan.precision, noise
     )
     width = plan.settings.width
     move = _descend if plan.optimizer == "sgd" else _descend_adam
     flat = (tokens.reshape(-1), rows.reshape(-1, width), to_rows.reshape(-1, width))
-    state, owed = move(plan, state, flat, to_rest, lr, step)
-    # The next step finds its noise drawn: beside this one's products that costs nothing.
-    return (state, owed, _noise(plan, windows, key, step + 1)), loss
+    return move(plan, state, flat, to_rest, lr, step), loss
 
 
 def _clipped(plan: _Plan, parts: list[Any]) -> Any:
@@ -330,18 +320,17 @@ def _build_steps(plan: _Plan) -> Callable:
     ) -> tuple[_State, Any]:
         key = _key(seed, index)
 
-        def step(at: tuple[_State, _Owed, Any], i: Any) -> tuple[tuple[_State, _Owed, Any], Any]:
+        def step(at: tuple[_State, _Owed], i: Any) -> tuple[tuple[_State, _Owed], Any]:
             return _step(plan, windows, at, lr, key, i)
 
         state = _each_decoder(state, lambda p: p._replace(D=joined(p.D, p.b), b=None))
         nothing = _Owed(jnp.zeros_like(state.params.D), jnp.zeros_like(lr))
         # A fixed number of steps: the device need not ask after each whether another follows.
         steps = first + jnp.arange(plan.every, dtype=jnp.int32)
-        start = state, nothing, _noise(plan, windows, key, first)
-        (state, owed, _), losses = jax.lax.scan(step, start, steps)
+        at, losses = jax.lax.scan(step, (state, nothing), steps)
         vocab, width = plan.settings.vocab, plan.settings.width
         return _each_decoder(
-            _settled(state, owed), lambda p: Params(p.U, p.layers, *parted(p.D, vocab, width))
+            _settled(*at), lambda p: Params(p.U, p.layers, *parted(p.D, vocab, width))
         ), losses
 
     return _exact(plan, _side_by_side(segment, shared=3))
