@@ -25,7 +25,7 @@ from attomaton.numerics import named_rng
 
 # How numbers are multiplied. "tf32" leaves single-precision matrices to the device, which may round their entries to
 # ten bits (a CPU does not); "bfloat16" besides rounds what the decoder multiplies to eight. Sums are kept in single
-# precision.
+# precision. Kernels of ours hold what they read and write in sixteen bits, of which float16 has ten as well.
 PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
 # Sizes that matrix units take without copying
 VOCAB_MULTIPLE, WIDTH_MULTIPLE, TOKENS_MULTIPLE = 128, 16, 8
@@ -333,7 +333,9 @@ def _over_chunks(
     def beside(x: Array, more: int) -> Array:
         """x, a column of `more`, and zeros: as wide as R."""
         column = more * np.eye(1, R.shape[1] - width)
-        return jnp.concatenate([x, jnp.broadcast_to(column.astype(x.dtype), (len(x), column.size))], 1)
+        return jnp.concatenate(
+            [x, jnp.broadcast_to(column.astype(x.dtype), (len(x), column.size))], 1
+        )
 
     def chunk(x: Array, target: Array, weight: Array) -> tuple[Array, ...]:
         products = _product(beside(x, 0), rows, (1, 1), factor if kernels else dtype)

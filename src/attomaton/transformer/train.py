@@ -271,9 +271,9 @@ def _descend_adam(
     shorter = _clipped(plan, _squares(gradient))
     g = jax.tree.map(lambda g: shorter * g, gradient)
     move, moments = Adam().update(g, state.moments, step, lr)
-    own, theirs = move.D, move._replace(D=jnp.zeros_like(move.D))
-    moved = jax.tree.map(lambda w, x: w - x, state.params, theirs)
-    return _State(moved, moments), _Owed(own, jnp.ones_like(lr))
+    others = (tree._replace(D=None) for tree in (state.params, move))
+    moved = jax.tree.map(lambda w, x: w - x, *others)._replace(D=state.params.D)
+    return _State(moved, moments), _Owed(move.D, jnp.ones_like(lr))
 
 
 def _side_by_side(program: Callable, shared: int) -> Callable:
