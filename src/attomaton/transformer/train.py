@@ -267,13 +267,13 @@ def _descend_adam(
 
     tokens, _, to_rows = flat
     to_U = jnp.zeros_like(state.params.U).at[tokens].add(to_rows, mode="promise_in_bounds")
-    gradient = Params(to_U, *to_rest, None)
+    gradient = Params._make((to_U, *to_rest, None))
     shorter = _clipped(plan, _squares(gradient))
     g = jax.tree.map(lambda g: shorter * g, gradient)
     move, moments = Adam().update(g, state.moments, step, lr)
-    others = (tree._replace(D=None) for tree in (state.params, move))
-    moved = jax.tree.map(lambda w, x: w - x, *others)._replace(D=state.params.D)
-    return _State(moved, moments), _Owed(move.D, jnp.ones_like(lr))
+    U, layers = jax.tree.map(lambda w, x: w - x, state.params[:2], move[:2])
+    params = Params(U, layers, state.params.D, None)
+    return _State(params, moments), _Owed(move.D, jnp.ones_like(lr))
 
 
 def _side_by_side(program: Callable, shared: int) -> Callable:
@@ -341,7 +341,7 @@ def _build_records(plan: _Plan) -> Callable:
 
     from attomaton.transformer.model import attention_entropy, hidden_states, joined, window_loss
 
-    def measure(params: "Params", valid: Any, probes: Any) -> "dict[str, Array]":
+    def measure(params: Any, valid: Any, probes: Any) -> "dict[str, Array]":
         U, layers, D, b = params
         R = joined(D, b)
 
