@@ -1,5 +1,7 @@
 """Types and shapes at the borders of the package are checked while the tests run."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -96,3 +98,27 @@ def test_functions_of_the_package_are_checked():
         cosine(np.ones(2), np.ones(3))
     for made in (cosine, Samples.__init__, Samples.take):
         assert made.__code__.co_filename == lazily.__file__
+
+
+def test_annotations_of_arrays_read_the_same_whether_or_not_jaxtyping_is_loaded():
+    code = (
+        "import sys\n{first}from attomaton.base.shapes import Float, Int\n"
+        "import inspect, typing\nimport numpy as np\n"
+        "def f(a: Float[np.ndarray, ' n'], b: Int[np.ndarray, '*s']) -> tuple[Float[np.ndarray, 'n m'], ...]: ...\n"
+        "one = typing.get_type_hints(f)['a']\n"
+        "def g(a: Float[np.ndarray, 'n'] | None, b: None | Int[np.ndarray, 'n'], c: one | str): ...\n"
+        "print(inspect.signature(f), *(len(typing.get_args(x)) for x in g.__annotations__.values()))\n"
+        "print('jaxtyping' in sys.modules)"
+    )
+    said = []
+    for first in ("", "import jaxtyping\n"):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(first=first)],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        said.append(done.stdout.splitlines())
+    (plain, without), (checked, loaded) = said
+    assert plain == checked
+    assert (without, loaded) == ("False", "True")

@@ -12,9 +12,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
 
 from attomaton.base.parameters import Parameters
+from attomaton.base.shapes import Bool, Float, Int, Shaped
 from attomaton.corpus.given import (
     Context,
     Contexts,

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from zlib import crc32
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.lazily import jax
+from attomaton.base.shapes import Float, Int
 
 BLOCK = 1024  # numbers of which the largest is found first
 
@@ -162,7 +162,7 @@ def cosine(a: Float[np.ndarray, "*shape"], b: Float[np.ndarray, "*shape"]) -> fl
     return float(np.vdot(a, b)) / scale if scale > 0 else 0.0
 
 
-def named_rng(name: str, seed: int) -> np.random.Generator:
+def named_rng(name: str, seed: int) -> "np.random.Generator":
     """Randomness by name: the stream depends on what it is for and on the seed, never on call order."""
     return np.random.default_rng([crc32(name.encode()), seed])
 

@@ -5,6 +5,8 @@ import pytest
 from scipy.stats import binom
 
 from attomaton.claims import attention_entropy as figures
+from attomaton.engine.choose import open_engine
+from attomaton.engine.tasks import Task
 from attomaton.errors import DataError, UsageError
 
 
@@ -82,14 +84,34 @@ def test_panels_that_were_finished_are_kept_and_end_in_the_same_figure(fig11):
         assert again[name] == whole[name]
 
 
-def test_streams_trained_apart_and_in_any_order_make_the_same_figure():
+@pytest.mark.parametrize(("cores", "tasks_of_12"), [(2, 6), (4, 6), (16, 9)])
+def test_streams_trained_apart_and_in_any_order_make_the_same_figure(
+    monkeypatch, cores, tasks_of_12
+):
+    monkeypatch.setattr(figures.os, "cpu_count", lambda: cores)
+
     def backwards(work, tasks):
+        assert len(tasks) == tasks_of_12
         for i in reversed(range(len(tasks))):
             yield i, work(tasks[i])
 
     whole, apart = figures.fig12(seeds=3), figures.fig12(seeds=3, run=backwards)
     assert apart["rows"] == whole["rows"]
     assert apart["measured"] == whole["measured"]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5, 16])
+def test_the_figure_is_the_same_to_the_last_bit_for_any_number_of_processes(workers):
+    with open_engine("processes", workers) as engine:
+
+        def run(work, tasks):
+            yield from engine.run(work, [Task(i, x) for i, x in enumerate(tasks)])
+            assert len(engine.pids()) == min(workers, len(tasks))
+
+        found = figures.fig11(seeds=2, run=run)
+    here = figures.fig11(seeds=2)
+    for name in ("rows", "measured", "control_measured", "verdict", "control"):
+        assert found[name] == here[name]
 
 
 @pytest.mark.parametrize(

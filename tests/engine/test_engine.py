@@ -55,6 +55,16 @@ def test_what_tasks_have_in_common_is_given_to_each(engine, tmp_path):
         assert sorted(found) == [(i, i**exponent) for i in range(6)]
 
 
+def test_processes_hired_before_their_tasks_are_those_that_do_them():
+    with open_engine("processes", 3) as engine:
+        engine.hire(2)
+        hired = engine.pids()
+        assert len(hired) == 2
+        assert {pid for _, pid in engine.run(work.where, tasks(range(2)))} <= set(hired)
+        engine.hire(9)
+        assert (engine.pids()[:2], len(engine.pids())) == (hired, 3)
+
+
 def test_no_tasks_no_results(engine):
     assert list(engine.run(work.square, [])) == []
 

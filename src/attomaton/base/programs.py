@@ -3,9 +3,10 @@
 import os
 import sys
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from functools import lru_cache
-from importlib.metadata import entry_points
 from importlib.util import find_spec
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ BRIEF: dict[str, dict[str, str | bool]] = OPTIONS | {
 def on_processors() -> bool:
     """Whether JAX would compute on processors; without importing it, where it knows of no other device."""
     if "jax" not in sys.modules:
+        from importlib.metadata import entry_points
+
         named = os.environ.get("JAX_PLATFORMS")
         others = (
             find_spec("jax_plugins") or find_spec("libtpu") or entry_points(group="jax_plugins")
@@ -45,6 +48,19 @@ def processors_first() -> bool:
     They do unless one is asked for by name (`JAX_PLATFORMS=cuda`).
     """
     return not os.environ.get("JAX_PLATFORMS") or on_processors()
+
+
+def start_device() -> None:
+    """Let a device that is asked for by name start while something else is loaded: that takes a second or two."""
+
+    def start() -> None:
+        with suppress(Exception):  # whoever computes says what is wrong
+            jax.devices()
+
+    if os.environ.get("JAX_PLATFORMS", "cpu") not in ("", "cpu"):
+        with suppress(ImportError):
+            jax.Device  # noqa: B018  # imported here: two threads that import at once wait for each other
+        Thread(target=start, daemon=True).start()
 
 
 def compiled_program(
@@ -63,7 +79,7 @@ def compiled_program(
     """
     leaves, tree = jax.tree.flatten(args)
     shapes = tuple((np.shape(x), np.dtype(x.dtype)) for x in leaves)
-    (device,) = jax.numpy.zeros(()).devices()
+    (device,) = jax.device_put(np.zeros(())).devices()  # compiles nothing, unlike zeros of JAX
     options = TUNED if autotune else BRIEF if brief else OPTIONS
     found = tuple(options.get(device.platform, {}).items())
     return _compiled(build, plan, tree, shapes, device, donate, found)

@@ -8,8 +8,8 @@ subspace: it is the control.
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import (
     Case,
     Given,

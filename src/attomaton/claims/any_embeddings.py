@@ -8,8 +8,8 @@ alone, as if every token had a dimension of its own: where ties are linear it po
 from itertools import count, islice
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import drawn_case, refuted, structure
 from attomaton.claims.measure import measure, train_cases, yardstick
 from attomaton.claims.picture import bundle, level

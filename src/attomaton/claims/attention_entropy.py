@@ -16,10 +16,10 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from attomaton.base.progress import Progress, quiet
-from attomaton.claims.text_attention import Checkpoint
+from attomaton.base.shapes import Bool, Float
+from attomaton.claims.kept import Checkpoint
 from attomaton.errors import DataError, whole_number
 from attomaton.results import Quantities, Result, Verdict
 from attomaton.scan_snap.data import SequenceClasses
@@ -36,6 +36,7 @@ DENSER_FROM = 2.0  # from this η_Y/η_Z on, a larger ratio means denser attenti
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[tuple[int, Any]]]
 Pairs = Iterable[Float[np.ndarray, " seeds"]]
 STREAMS = 2  # of a panel that one process trains at a time
+MANY = 4  # cores; more of them are kept at work by smaller tasks, each of a single stream
 STILL = 1e-4  # a control's learning rate for Z, in units of the published one: attention stays where it was
 
 
@@ -316,7 +317,8 @@ def _panels(
         if saved is not None:
             tell(name, _unpacked(saved, syn_medium(panel.queries)))
     # In this process all streams of a panel are one program; processes take some of them each.
-    some = seeds if run is in_threads else STREAMS
+    few = STREAMS if (os.cpu_count() or 1) <= MANY else 1
+    some = seeds if run is in_threads else few
     parts = [
         (name, replace(panel, first=first, seeds=min(some, seeds - first)))
         for name, panel in asked.items()

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import Case, Given, assumptions, judged, refuted, sizes, structure
 from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.measure import parameters, train_cases

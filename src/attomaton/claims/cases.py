@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
+from attomaton.base.shapes import Int
 from attomaton.corpus.samples import Samples
 from attomaton.errors import counted
 from attomaton.mechanics.data import Embeddings, check_embeddings

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.mechanics.theory.finite import Choices
 from attomaton.numerics import ragged_indices, row_pointer
 

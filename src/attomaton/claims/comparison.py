@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.mechanics.theory.limit import Limit
 

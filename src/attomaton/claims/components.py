@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
+from attomaton.base.shapes import Int
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.synthetic import unit_embeddings

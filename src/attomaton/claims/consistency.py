@@ -10,8 +10,8 @@ some are missing. The control fits the same rows without their multiplicities: i
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.choice_draws import (
     Bags,
     as_choices,

@@ -8,9 +8,9 @@ only its sign. The squared loss with a tied head has no such form, and is the co
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.lazily import jax, jnp
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import Case, Given, assumptions, drawn_case
 from attomaton.claims.measure import problem_of
 from attomaton.claims.picture import level, line, theory_line

@@ -10,8 +10,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.choice_draws import Bags, Rows, bags_of, chi_squared, drawn_rows
 from attomaton.claims.picture import line
 from attomaton.corpus.samples import Samples, SetAside

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.claims.cases import Case, assumptions, refuted
 from attomaton.claims.picture import level, line
 from attomaton.corpus.samples import Samples

@@ -7,8 +7,8 @@ the decoder is slow and classes are uneven, which is beyond the theorem, and rep
 """
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.picture import line, theory_line
 from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Evidence, Panel, Verdict

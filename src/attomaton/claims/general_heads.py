@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import Case, assumptions, refuted
 from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.critical_points import slopes

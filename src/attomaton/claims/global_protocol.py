@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.controls import relabelled
 from attomaton.claims.measure import measure, yardstick
 from attomaton.corpus.samples import Samples

@@ -10,8 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.claims.cases import (
     Case,
     Given,

@@ -10,8 +10,8 @@ from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.claims.choice_draws import (
     Bags,
     Rows,

@@ -8,8 +8,8 @@ all. The control gives every token the score of another. Figures 2, 3 and 4 are 
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.picture import level, line, theory_line
 from attomaton.joma.data import drawn_contexts
 from attomaton.joma.experiment.equation import drawn_targets, grow_in_steps

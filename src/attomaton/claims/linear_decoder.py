@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.lazily import jnp
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import refuted
 from attomaton.claims.global_protocol import in_means
 from attomaton.claims.measure import Yardstick, measure, train_cases, yardstick

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import Case, assumptions
 from attomaton.claims.global_protocol import D, Draw, K, N, T, descend, draw, finite_draws, in_means
 from attomaton.claims.measure import Yardstick, measure, yardstick

@@ -19,9 +19,9 @@ the streams give a confidence interval. The control compares with the limit at a
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.lazily import jax, jnp
+from attomaton.base.shapes import Float
 from attomaton.claims.picture import line, theory_line
 from attomaton.numerics import float64
 from attomaton.results import Assumption, Evidence, Panel, Quantities, Verdict

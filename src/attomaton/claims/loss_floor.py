@@ -7,10 +7,9 @@ the floor of other data: half of every sample's weight moved to another label of
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
-from scipy.special import lambertw
 
 from attomaton.base.lazily import jax, jnp
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import Case, Given, assumptions, cyclic_cases, refuted, structure
 from attomaton.claims.controls import doubted
 from attomaton.claims.measure import problem_of, train_cases
@@ -110,6 +109,8 @@ def _losses(
 
 def _told(limit: Limit) -> Float[np.ndarray, " prices"]:
     """Theory's L(W_λ) − L* to leading order: a margin m costs λ m²‖W_svm‖²/2 and leaves e^−m of the loss."""
+    from scipy.special import lambertw
+
     unit = np.array(LAMBDAS) * limit.svm.norm**2
     return unit * lambertw(1 / unit).real if limit.svm.norm > 0 else unit
 

@@ -9,9 +9,9 @@ gradient descent, which must agree less on every data set. Step sizes were chose
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.lazily import jnp
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import assumptions, refuted, structure
 from attomaton.claims.measure import train_cases
 from attomaton.claims.optimiser_norm import ALIGNED, draws, limits_of

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.lazily import jax, jnp
+from attomaton.base.shapes import Float, Int
 from attomaton.claims.cases import Case, Given, assumptions, drawn_case
 from attomaton.claims.convexity import choices_of, pair_scores
 from attomaton.claims.measure import problem_of

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.measure import measure, train_cases, yardstick
 from attomaton.corpus.vocabulary import Vocabulary

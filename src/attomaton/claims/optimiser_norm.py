@@ -10,8 +10,8 @@ data with cycles, for which no statement is known.
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import Case, assumptions, refuted
 from attomaton.claims.measure import train_cases
 from attomaton.claims.picture import heat

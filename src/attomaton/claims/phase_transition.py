@@ -5,7 +5,6 @@ scanning and like $\tfrac12 \ln \ln t$ once snapping; in between, the decoder's 
 """
 
 import numpy as np
-from scipy.integrate import quad, solve_ivp
 
 from attomaton.claims.decoder_gain import weakly_correlated
 from attomaton.claims.picture import level, line, theory_line
@@ -101,6 +100,8 @@ def check() -> Evidence:
 
 def _gains(times: np.ndarray) -> np.ndarray:
     """Γ by adaptive quadrature of γ."""
+    from scipy.integrate import quad
+
     edges = np.concatenate([[0.0], times])
     parts = [
         quad(
@@ -113,6 +114,7 @@ def _gains(times: np.ndarray) -> np.ndarray:
 
 def _by_equation(times: np.ndarray) -> np.ndarray:
     """B by integrating ż = −η_Z γ e^{4z} / C_0 and Ḃ = η_Z ξ."""
+    from scipy.integrate import solve_ivp
 
     def field(t: float, x: np.ndarray) -> np.ndarray:
         push = ETA_Z * float(decoder_gain(t, ETA_Y, K, M)) * np.exp(4 * x[0]) * K

@@ -8,8 +8,8 @@ radii $R^2 = \|W_{fin}\|^2 + (r \|W_{svm}\|)^2$: what lies inside is judged by i
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import (
     Case,
     Given,

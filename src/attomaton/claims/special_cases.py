@@ -7,8 +7,8 @@ random start W_fin alone is missed.
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import (
     Case,
     Given,

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.cases import Case, Given, assumptions, drawn_case, refuted, sizes, smoothness
 from attomaton.claims.measure import gradients, train_cases
 from attomaton.claims.picture import bundle, level, line

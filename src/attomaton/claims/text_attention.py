@@ -10,12 +10,13 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.progress import Progress, quiet, shifted
+from attomaton.base.shapes import Float
+from attomaton.claims.kept import Checkpoint
 from attomaton.corpus.datasets import dataset_files
 from attomaton.errors import UsageError
 from attomaton.results import Result, Verdict
@@ -32,17 +33,6 @@ VISIBLE = 0.1  # the least fall of the entropy's share that counts as becoming s
 SETTLED = 0.05  # entropy is frozen when it moves over the last third by at most this part of its whole fall
 PICTURES = (0, 500, 1000, 1500)  # steps of the published maps; the last step is shown besides
 VISIBLE_NATS = 0.02  # the least fall of the entropy from the smallest to the largest rate
-
-
-@runtime_checkable
-class Checkpoint(Protocol):
-    """Where parts of a long computation are kept, by name."""
-
-    def load(self, name: str) -> Mapping[str, np.ndarray] | None:
-        """What was last kept under the name, if anything was."""
-
-    def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep arrays under the name, in place of what was there."""
 
 
 class Size(NamedTuple):

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
 from attomaton.base.lazily import pa, pq
+from attomaton.base.shapes import Int
 from attomaton.corpus.files import SEPARATED, about, check_content, format_of, unchanged
 from attomaton.corpus.tables import LONGEST, MOST_ROWS
 from attomaton.corpus.vocabulary import Label, Vocabulary, as_spelled, is_text, label_fault

@@ -11,9 +11,9 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Int
 from scipy.sparse import csr_array
 
+from attomaton.base.shapes import Int
 from attomaton.corpus.datasets import data_file
 from attomaton.corpus.files import about, check_content, format_of, unchanged
 from attomaton.corpus.reading import AS_NAMED, Reading

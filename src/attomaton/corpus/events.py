@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.lazily import pa, pc
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.files import SEPARATED, other_delimiter
 from attomaton.corpus.guesses import Guess, family_columns
 from attomaton.corpus.ordering import Ordering, as_in_the_file, described, likely, ranked

@@ -1,4 +1,7 @@
-"""What a practitioner passes as X, y and weights: lists, arrays, array-likes, read as plain tokens."""
+"""What a practitioner passes as X, y and weights: lists, arrays, array-likes, read as plain tokens.
+
+Of event logs a model's questions know nothing: what reads them is imported where a table is given.
+"""
 
 import math
 import sys
@@ -8,10 +11,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.lazily import pa
-from attomaton.corpus.events import column_names, events_of, windows_from_events
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.samples import (
     Samples,
@@ -214,6 +216,8 @@ def as_windows(
     if weights is not None:
         raise UsageError("weights are those of contexts with next tokens.")
     if table is not None:
+        from attomaton.corpus.events import column_names, windows_from_events
+
         reading = Reading(context, sequence=sequence, item=item, order=order, dates=dates)
         names = column_names(reading.columns, table.column_names)
         return windows_from_events(table, names, reading, vocabulary)
@@ -237,6 +241,8 @@ def sequences_in(data: Any, reading: Reading) -> dict[Any, list[Label]]:
     >>> sequences_in(log, Reading(sequence="guest", item="dish"))
     {'b': ['cake', 'tea'], 'a': ['soup']}
     """
+    from attomaton.corpus.events import column_names, events_of
+
     table: Any = _table_of(data)
     log = events_of(table, column_names(reading.columns, table.column_names), reading)
     ends = np.cumsum(log.length).tolist()

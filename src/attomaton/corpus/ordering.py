@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.lazily import pa, pc
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.guesses import bare
 from attomaton.corpus.times import DATES, examples, looks_like_times, python_values, read_times
 from attomaton.corpus.vocabulary import INTEGER

@@ -20,8 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int
 
+from attomaton.base.shapes import Int
 from attomaton.corpus.guesses import Guess
 from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import Samples, SetAside, collect_bags, joined, merge_samples

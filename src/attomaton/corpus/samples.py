@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.face import Tabular
 from attomaton.base.lazily import pa
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, counted, listed
 from attomaton.numerics import order_by, ragged_indices, row_pointer, scramble, unique_inverse

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.lazily import pa, pq
+from attomaton.base.shapes import Float, Int
 from attomaton.disk.storage import check_file, write_whole
 from attomaton.errors import UsageError
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from jaxtyping import Int
 
 from attomaton.base.progress import Progress
+from attomaton.base.shapes import Int
 from attomaton.corpus.parts import (
     RUNS,
     KeyTally,

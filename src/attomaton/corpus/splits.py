@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int
 
+from attomaton.base.shapes import Bool, Int
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.corpus.windows import Windows, windows_from_streams
 from attomaton.errors import DataError, UsageError, counted

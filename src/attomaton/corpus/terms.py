@@ -10,9 +10,9 @@ Terms found in more than a share `max_df` of the documents say little about any 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
+from attomaton.base.shapes import Float, Int
 from attomaton.errors import UsageError
 from attomaton.numerics import sum_by
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.lazily import pa, pc
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.errors import DataError, counted, listed, visible
 
 SAMPLE = 1000  # rows that the form of a column is chosen by

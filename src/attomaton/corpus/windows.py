@@ -12,10 +12,10 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
 from attomaton.base.lazily import pa
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.guesses import Guess
 from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import (

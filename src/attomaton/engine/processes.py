@@ -48,8 +48,7 @@ class Processes:
         """As they finish."""
         backlog, name = Backlog(tasks, self._memory), f"{work.__module__}:{work.__qualname__}"
         many = max(len(tasks), 1) if isinstance(tasks, Sequence) else self.workers
-        while len(self._crew) < min(self.workers, many):
-            self._crew.append(_Worker())
+        self.hire(many)
         done, failed = list[tuple[int, Any]](), None
         try:
             while backlog or done or failed is not None:
@@ -83,8 +82,18 @@ class Processes:
             self.close()  # what still runs would answer to nobody
             raise
 
+    def hire(self, many: int) -> None:
+        """Start the processes that `many` tasks keep busy, those that are not there yet.
+
+        What else this process does at the same time holds every start up: whoever has more to do hires first.
+        """
+        while len(self._crew) < min(self.workers, many):
+            self._crew.append(_Worker())
+
     def close(self) -> None:
         """End all processes."""
+        for worker in self._crew:
+            worker.process.kill()  # all of them first: each takes a moment to go
         for worker in self._crew:
             worker.end()
         self._crew.clear()

@@ -53,7 +53,7 @@ from attomaton.mechanics.theory.limit import (
     merge_summaries,
 )
 from attomaton.mechanics.theory.svm import GraphSVM
-from attomaton.numerics import order_by, rising, row_pointer
+from attomaton.numerics import order_by, rising, row_pointer, sorted_unique
 from attomaton.results import KKT, absent
 
 Columns = dict[str, np.ndarray]
@@ -506,7 +506,7 @@ def _known(vocabulary: Vocabulary, labels: Iterable[Label]) -> np.ndarray:
     """The ids of those labels the vocabulary holds, ascending."""
     given = (x if x in vocabulary or not isinstance(x, str) else vocabulary.read(x) for x in labels)
     ids = vocabulary.ids_of(list(given))
-    return np.unique(ids[ids >= 0])
+    return sorted_unique(ids[ids >= 0])
 
 
 def _check_ids(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.disk.formats import read_arrays, write_arrays, write_json
 from attomaton.disk.records import read_record
 from attomaton.disk.storage import check_folder, read_mark

@@ -29,9 +29,9 @@ from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.progress import Progress
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.parts import Part, Parts, open_parts, read_part
 from attomaton.corpus.samples import joined, merge_samples
 from attomaton.corpus.shards import in_order

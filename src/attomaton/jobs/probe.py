@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from attomaton.base.lazily import jax
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Bool, Int
 from attomaton.corpus.datasets import data_file
 from attomaton.corpus.files import format_of
 from attomaton.corpus.readers import read_windows

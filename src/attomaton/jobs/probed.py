@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float
 from attomaton.corpus.reading import Reading
 from attomaton.disk.formats import write_text
 from attomaton.disk.ledger import command

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from attomaton.base.lazily import pq
 from attomaton.base.programs import processors_first
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.published import Figure, Setting, Settings
@@ -24,9 +25,10 @@ from attomaton.disk.storage import (
     seal,
 )
 from attomaton.engine.choose import open_engine
+from attomaton.engine.processes import Processes
 from attomaton.engine.tasks import Task
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest, whole_number
-from attomaton.report.figures.canvas import save, style
+from attomaton.report.figures.canvas import get_ready, save
 from attomaton.report.figures.published import DRAWINGS
 from attomaton.results import Verdict
 
@@ -76,7 +78,7 @@ def reproduce_run(
     place = check_place(out, "run", force=force)
     folder = resumed_folder(place, "reproduce", config.flat)
     with folder if figure.kept else new_folder(place, "reproduce") as work:
-        with _ready_to_draw(), _several(figure) as options:
+        with _ready_to_draw() as prepare, _several(figure, prepare) as options:
             if figure.kept:
                 options |= {"checkpoint": Checkpoint(work / "checkpoints"), "progress": progress}
             if claim.long:
@@ -176,34 +178,47 @@ def _result(figure: Figure, config: _Asked, **options: Any) -> Result:
 
 
 @contextmanager
-def _several(figure: Figure) -> Iterator[dict[str, Any]]:
-    """The option of a figure whose parts are made by several processes, where processors do the work."""
+def _several(figure: Figure, meanwhile: Callable[[], None]) -> Iterator[dict[str, Any]]:
+    """The option of a figure whose parts are made by several processes, where processors do the work.
+
+    What is to be done `meanwhile` begins when they have been started.
+    """
     if not figure.divided or not processors_first():
+        meanwhile()
         yield {}
         return
     with open_engine(None, large=True) as engine:
 
         def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+            if isinstance(engine, Processes):
+                engine.hire(len(tasks))
+            meanwhile()
             return engine.run(work, [Task(i, x) for i, x in enumerate(tasks)])
 
         yield {"run": run}
 
 
 @contextmanager
-def _ready_to_draw() -> Iterator[None]:
-    """Let matplotlib, which takes half a second to import, be imported while something else is waited for."""
+def _ready_to_draw() -> Iterator[Callable[[], None]]:
+    """What lets what draws and writes be loaded, half a second's work, while something else is waited for."""
 
     def prepare() -> None:
-        with suppress(ImportError, UsageError), style():  # whoever draws says what is missing
-            import matplotlib.backends.backend_agg
-            import matplotlib.backends.backend_svg  # noqa: F401
+        with suppress(Exception):  # whoever draws says what is missing
+            get_ready()
+        with suppress(ImportError):
+            pq.write_table  # noqa: B018  # Arrow is loaded when something of it is used
 
     thread = Thread(target=prepare, daemon=True)
-    thread.start()
+
+    def begin() -> None:
+        if thread.ident is None:
+            thread.start()
+
     try:
-        yield
+        yield begin
     finally:
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
 
 
 def _leave(claim: Claim, config: _Asked, result: Result, work: Path, out: Path) -> Result:

@@ -3,8 +3,8 @@ r"""Contexts of classes as shares of tokens, $x_n = P(\cdot|n)$: those of the pa
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.errors import DataError, whole_number
 
 WIDTH = 30.0  # squared width of the bump that wanders over the distinct tokens, twice its variance

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.face import Shown
+from attomaton.base.shapes import Float
 from attomaton.errors import AssumptionError, DataError, listed
 
 # Smallest singular value of unit rows, relative to the largest, that counts as non-zero

@@ -7,10 +7,8 @@ seed names a data set.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import windows_from_ids
@@ -283,8 +281,7 @@ def _components(
     q = samples.last.astype(np.int64) * K
     pair, head = np.unique(q[of] + samples.token, return_inverse=True)
     tail = np.searchsorted(pair, (q + samples.label)[of])
-    edges = coo_array((np.ones(len(of)), (tail, head)), shape=(len(pair), len(pair)))
-    _, component = connected_components(edges, directed=True, connection="strong")
+    _, component = _strong_parts(tail, head, len(pair))
     return pair // K, pair % K, component
 
 
@@ -295,11 +292,19 @@ def _has_cycle(K: int, contexts: Int[np.ndarray, "n T"], labels: Int[np.ndarray,
     seen = q[:, None] + contexts
     head = np.searchsorted(pair, seen) % len(pair)
     row, column = np.nonzero((pair[head] == seen) & (head != tail[:, None]))
-    edges = coo_array(
-        (np.ones(len(row)), (tail[row], head[row, column])), shape=(len(pair), len(pair))
-    )
-    parts, _ = connected_components(edges, directed=True, connection="strong")
+    parts, _ = _strong_parts(tail[row], head[row, column], len(pair))
     return bool(parts < len(pair))
+
+
+def _strong_parts(
+    tail: Int[np.ndarray, " edges"], head: Int[np.ndarray, " edges"], size: int
+) -> tuple[int, Int[np.ndarray, " pairs"]]:
+    """How many parts a directed graph has in which all reach each other, and the part of each node."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    edges = coo_array((np.ones(len(tail)), (tail, head)), shape=(size, size))
+    return connected_components(edges, directed=True, connection="strong")
 
 
 def _tied(

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.predictor.bags import Bags, blocks
 from attomaton.predictor.ngrams import Best, NGrams

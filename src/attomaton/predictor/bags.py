@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
 
+from attomaton.base.shapes import Bool, Float, Int, Shaped
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError, counted

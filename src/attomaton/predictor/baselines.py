@@ -21,8 +21,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.corpus.windows import Windows
 from attomaton.predictor.bags import Bags, blocks
 from attomaton.predictor.ngrams import NGrams, count_ngrams, token_before

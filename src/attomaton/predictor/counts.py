@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+
+from attomaton.base.shapes import Float, Int
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Shaped
 
 from attomaton.base.parameters import Parameters
+from attomaton.base.shapes import Float, Shaped
 from attomaton.corpus.given import (
     Context,
     Contexts,

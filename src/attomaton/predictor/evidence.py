@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
 
+from attomaton.base.shapes import Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
 from attomaton.predictor.ngrams import token_back

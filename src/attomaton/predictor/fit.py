@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.windows import Windows
 from attomaton.mechanics.experiment.path import penalty_path

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.disk.formats import AGAIN, expect_arrays
 from attomaton.errors import DataError

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Shaped
 
+from attomaton.base.shapes import Float, Shaped
 from attomaton.predictor.bags import Bags
 
 TOP = 5

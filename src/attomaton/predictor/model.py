@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.face import Shown
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.samples import read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary

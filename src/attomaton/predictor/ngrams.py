@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.numerics import ragged_indices, row_pointer, sorted_unique
 from attomaton.predictor.counts import Counts, counted, looked_up, pair_key

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError, nearest
 from attomaton.numerics import sum_by

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.mechanics.theory.automaton import Unknown, naming
 from attomaton.predictor.stage.model import SCORE

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
 from attomaton.disk.records import absent

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError, counted, listed, visible

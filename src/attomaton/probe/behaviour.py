@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AssumptionError
 from attomaton.mechanics.theory.graph import PriorityGraph

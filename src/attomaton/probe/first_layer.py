@@ -9,8 +9,8 @@ at their mean over the context. Deeper heads read mixtures, so nothing of the ki
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.errors import AssumptionError
 from attomaton.probe.orders import Orders
 from attomaton.probe.records import FirstLayer, Offset, Share

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.lazily import jax, jnp
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.probe.asking import answers
 from attomaton.probe.records import Estimate, Head
 from attomaton.probe.statistics import estimate

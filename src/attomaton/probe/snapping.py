@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.probe.records import Share
 
 MOVED = 0.1  # of log keys: a head whose entropy ranges over less has not learned to attend

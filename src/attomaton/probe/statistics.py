@@ -1,9 +1,9 @@
 """Shares, means and correlations with intervals that know what belongs together."""
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.numerics import named_rng, sum_by
 from attomaton.probe.records import Correlation, Estimate, Share
 

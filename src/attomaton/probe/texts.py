@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.mechanics.theory.evidence import VERDICTS
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.mechanics.theory.many import answer_many

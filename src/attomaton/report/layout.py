@@ -11,8 +11,9 @@ from itertools import pairwise
 from unicodedata import combining, east_asian_width
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy.optimize import isotonic_regression
+
+from attomaton.base.shapes import Bool, Float, Int
 
 HEIGHT = 28.0  # of a node
 PAD, TITLE = 14.0, 18.0  # around the nodes of a box; its title

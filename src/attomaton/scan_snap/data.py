@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Shown
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.errors import DataError, counted, listed
 
 SUM = 1e-9  # how far a law's probabilities may be from adding up to 1

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.disk.doors import data_stream
 from attomaton.errors import AssumptionError, DataError, UsageError, counted, listed, nearest
 from attomaton.scan_snap.data import SUM, SequenceClasses, sequence_classes

@@ -8,8 +8,8 @@ the rarer labels, and the rarer tokens of the classes that are left, whose proba
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.errors import DataError
 from attomaton.numerics import sum_by
 from attomaton.scan_snap.data import SequenceClasses, sequence_classes

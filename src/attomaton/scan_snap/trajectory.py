@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.face import Tabular, figure_of
+from attomaton.base.shapes import Float
 from attomaton.errors import counted
 from attomaton.scan_snap.data import SequenceClasses
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
 from attomaton.base.lazily import pa
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.corpus.windows import Windows

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.documents import Documents
 from attomaton.corpus.terms import MAX_DF, TermWeights, tfidf
 from attomaton.corpus.vocabulary import Label

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import csr_array, hstack, vstack
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.terms import MAX_DF, idf
 from attomaton.corpus.vocabulary import Vocabulary

@@ -3,9 +3,9 @@
 from math import isfinite, nan
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.mechanics.theory.automaton import samples_behind
 from attomaton.mechanics.theory.evidence import contrary_bound

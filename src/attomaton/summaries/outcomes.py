@@ -8,8 +8,8 @@ others. On the samples of a fit nothing is lost: a label outranks or ties every 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.mechanics.theory.many import mixing_scores
 from attomaton.numerics import row_pointer, sum_by
 from attomaton.summaries.records import Bin, Ending, LabelProbability, Predictions

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.mechanics.theory.many import TIE
 from attomaton.numerics import cosine, heaviest
 from attomaton.summaries.records import Disagreement

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from jaxtyping import Bool, Int
 
+from attomaton.base.shapes import Bool, Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError, one_of

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.disk.doors import check_memory, opened
 from attomaton.disk.formats import npy_header
 from attomaton.errors import DataError

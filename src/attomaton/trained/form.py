@@ -10,8 +10,8 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.errors import DataError, visible
 
 # Of a width, a vocabulary, a context: far beyond any model, far below what overflows

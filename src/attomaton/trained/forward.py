@@ -14,10 +14,10 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.lazily import jax, jnp
 from attomaton.base.programs import compiled_program
+from attomaton.base.shapes import Float, Int
 from attomaton.numerics import float64
 from attomaton.trained.folder import Trained, check_tokens
 from attomaton.trained.form import Form, Rotary, frequencies

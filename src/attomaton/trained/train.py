@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.lazily import jax, jnp
 from attomaton.base.optimisers import Adam
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float, Int
 from attomaton.errors import SolverError, UsageError, whole_number
 from attomaton.errors import number as positive
 from attomaton.numerics import named_rng

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int
 
+from attomaton.base.shapes import Int
 from attomaton.corpus.text import read_stream
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
 from attomaton.errors import DataError, listed

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+
+from attomaton.base.shapes import Float, Int
 
 if TYPE_CHECKING:
     from attomaton.transformer.model import Params

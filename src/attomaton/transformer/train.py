@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8
 
 from attomaton.base.lazily import jax, jnp
 from attomaton.base.optimisers import Adam, Plain
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float, Int, UInt8
 from attomaton.errors import DataError, SolverError, UsageError, listed, one_of
 from attomaton.numerics import float64
 

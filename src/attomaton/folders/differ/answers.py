@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.folders.model import ModelFolder

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.disk.formats import read_json
 from attomaton.folders.differ.answers import Answers, answers_difference

@@ -1,8 +1,8 @@
 r"""The nonlinear equation in steps, $v \leftarrow v + \eta\, (\mu - v) \circ a$: attention follows $v$ or is even."""
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.errors import UsageError, whole_number
 
 

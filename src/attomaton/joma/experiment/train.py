@@ -12,8 +12,8 @@ residual connection. The class is predicted from $h_n = \phi(W f_n)$, or from $C
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.errors import UsageError, whole_number
 from attomaton.joma.course import Attention, Course, check_attention
 from attomaton.joma.data import Contexts

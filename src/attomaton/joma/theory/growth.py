@@ -12,9 +12,8 @@ $e^{\mu^2/T}$: it is learned first and takes the attention, whose entropy dips; 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
-from scipy.interpolate import CubicHermiteSpline
 
+from attomaton.base.shapes import Float
 from attomaton.errors import SolverError, UsageError
 
 CELL = 0.01  # of r, in which each component would fall by a hundredth of what is left of its way
@@ -51,6 +50,8 @@ def predicted_growth(
     times: Float[np.ndarray, " times"],
 ) -> Growth:
     """v at these times, all components from `start` below their targets μ: by quadrature."""
+    from scipy.interpolate import CubicHermiteSpline
+
     mu, times = np.asarray(target, float), np.asarray(times, float)
     if not (mu > start).all() or not start >= 0 or not temperature > 0:
         raise UsageError(
@@ -87,6 +88,8 @@ def _pace(r: np.ndarray, mu: float, start: float, temperature: float) -> np.ndar
 
 def _at(s: np.ndarray, mu: float, start: float, temperature: float) -> np.ndarray:
     """One component at each s: its own s(r), turned round."""
+    from scipy.interpolate import CubicHermiteSpline
+
     cells = 1024
     while cells <= LONGEST:
         r = CELL * np.arange(cells + 1)

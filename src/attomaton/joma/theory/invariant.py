@@ -16,8 +16,8 @@ The first two are exact, the third as good as that mean; steps of length η add 
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.joma.course import Course
 
 

@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
+from attomaton.base.shapes import Int
 from attomaton.corpus.inspect import Inspection, inspect_windows, length_counts, next_steps
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows

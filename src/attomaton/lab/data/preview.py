@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 
 import numpy as np
-from jaxtyping import Int
 from nicegui import ui
 
+from attomaton.base.shapes import Int
 from attomaton.lab.data.looked import Looked
 from attomaton.lab.kit.parts import abreast, card, icon_button, note, place
 from attomaton.lab.view import View, in_thread

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError, nearest
 from attomaton.lab.kit.matches import matches

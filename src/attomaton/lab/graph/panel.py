@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 from nicegui import ui
 
+from attomaton.base.shapes import Int
 from attomaton.lab.graph.data import Net, Part, TokenGraph
 from attomaton.lab.graph.scene import number_text
 from attomaton.lab.kit.contexts import write_context

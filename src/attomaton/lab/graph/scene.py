@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.errors import cut
 from attomaton.lab.graph.data import CAP, Part, TokenGraph
 from attomaton.report import layout

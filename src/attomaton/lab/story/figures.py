@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.measure import measure, yardstick
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.vocabulary import Label

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.disk.formats import read_json
 from attomaton.disk.storage import is_folder

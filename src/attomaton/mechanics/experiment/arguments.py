@@ -7,8 +7,8 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import Samples, list_of
 from attomaton.errors import DataError, UsageError, number, one_of, visible, whole_number
 from attomaton.mechanics.data import Embeddings, check_embeddings, check_head

@@ -8,11 +8,11 @@ from time import perf_counter
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Int
 
 from attomaton.base.lazily import jax
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress
+from attomaton.base.shapes import Int
 from attomaton.errors import DataError
 from attomaton.mechanics.experiment.arguments import record_steps
 from attomaton.mechanics.experiment.steps import SNAPSHOT, Plan, State, build

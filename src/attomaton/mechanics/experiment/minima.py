@@ -12,10 +12,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
-from scipy.optimize import minimize
 
 from attomaton.base.lazily import jax, jnp
+from attomaton.base.shapes import Float
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
@@ -140,6 +139,8 @@ def _descend(
     slope: Callable, bend: Callable, start: Params, lam: float, problem: "Problem"
 ) -> _End:
     """Newton's method in a trust region."""
+    from scipy.optimize import minimize
+
     at = start.ravel()
 
     def look(x: np.ndarray) -> tuple[float, np.ndarray]:

@@ -18,10 +18,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
-from scipy.optimize import brentq
 
 from attomaton.base.face import Shown
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.errors import DataError, SolverError, UsageError
 from attomaton.mechanics.data import Embeddings, check_embeddings
@@ -402,6 +401,8 @@ def _certified(task: _Task, found: _Found, lam: float, origin: Params) -> PathPo
 
 def _on_sphere(task: _Task, R: float, at: Params) -> PathPoint:
     """The point of the norm path at radius R, starting the search from a nearby answer."""
+    from scipy.optimize import brentq
+
     origin = np.zeros(task.shape)
     steps = 0
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.lazily import jnp
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.experiment.arguments import log_steps

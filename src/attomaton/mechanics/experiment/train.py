@@ -29,11 +29,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.face import Tabular, figure_of
 from attomaton.base.lazily import jax, pa
 from attomaton.base.progress import Progress
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import Samples, expect_samples, list_of
 from attomaton.errors import UsageError, counted, one_of, whole_number
 from attomaton.mechanics.experiment.arguments import (

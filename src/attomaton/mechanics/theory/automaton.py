@@ -21,10 +21,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Shown, Tabular, figure_of
 from attomaton.base.lazily import pa
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.given import Contexts, read_contexts
 from attomaton.corpus.samples import Samples, read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
@@ -304,7 +304,7 @@ class Automaton(Shown):
         return Reach(self.limit.graph)
 
     def sample(
-        self, context: Sequence[Label], rng: np.random.Generator, length: int = 1
+        self, context: Sequence[Label], rng: "np.random.Generator", length: int = 1
     ) -> list[Label]:
         """A continuation drawn token by token; each drawn token becomes the next last token.
 

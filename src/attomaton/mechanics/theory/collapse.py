@@ -11,8 +11,8 @@ $m_x = \Gamma_x (m_w/\Gamma_w)^{r_x}$, which says when $w$ has a given share, tr
 """
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.mechanics.theory.automaton import Choices
 from attomaton.numerics import named_rng
 

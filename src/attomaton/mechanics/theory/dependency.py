@@ -12,8 +12,8 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import visible
 from attomaton.mechanics.theory.extremes import Rows

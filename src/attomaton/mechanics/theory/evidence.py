@@ -17,8 +17,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.theory.graph import PriorityGraph, connected
 from attomaton.numerics import ragged_indices, row_pointer, sorted_unique, sum_by

@@ -16,9 +16,9 @@ from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Shown
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.samples import Samples, merge_samples
 from attomaton.errors import SolverError, UsageError, visible
 from attomaton.mechanics.data import INDEPENDENT, Embeddings

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import AssumptionError, UsageError, counted, nearest, visible

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.face import Shown
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import read_context
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError, visible

@@ -21,10 +21,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
 from attomaton.base.lazily import pa
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows

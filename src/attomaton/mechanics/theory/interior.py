@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Bool, Float
 from attomaton.errors import SolverError
 from attomaton.mechanics.theory.extremes import Rows
 from attomaton.mechanics.theory.normal import Span, System

@@ -18,8 +18,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.numerics import sum_by, unique_inverse
 
 EPS = float(np.finfo(float).eps)

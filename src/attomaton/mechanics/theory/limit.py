@@ -7,11 +7,11 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.face import Tabular, figure_of
 from attomaton.base.lazily import pa
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
 from attomaton.base.lazily import pa
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import counted
 from attomaton.mechanics.theory.dependency import TieFinder

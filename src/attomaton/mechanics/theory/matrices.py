@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.finite import Choices, Look, centred_in, luce_loss
 from attomaton.mechanics.theory.graph import PriorityGraph

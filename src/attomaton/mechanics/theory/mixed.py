@@ -9,9 +9,9 @@ finite fit proves the ties, margins of 1 prove the rest.
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError
 from attomaton.mechanics.data import Embeddings

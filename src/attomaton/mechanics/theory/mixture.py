@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Bool, Int
 
+from attomaton.base.shapes import Bool, Int
 from attomaton.corpus.samples import Samples, SetAside, expect_samples, joined, merge_samples
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph

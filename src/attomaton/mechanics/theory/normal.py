@@ -10,8 +10,8 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.errors import SolverError
 from attomaton.mechanics.theory.dependent import SAME
 from attomaton.mechanics.theory.extremes import Rows

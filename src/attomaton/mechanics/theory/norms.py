@@ -20,9 +20,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.face import Shown
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError, number, one_of
 from attomaton.mechanics.data import Embeddings

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.errors import SolverError
 from attomaton.mechanics.theory.dependent import ALIKE, SAME, strict_rows
 from attomaton.mechanics.theory.extremes import Rows

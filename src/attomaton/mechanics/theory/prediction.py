@@ -6,9 +6,9 @@ from math import isinf
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
 from attomaton.base.lazily import pa, pc
+from attomaton.base.shapes import Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.mechanics.theory.automaton import (
     SUGGESTED,

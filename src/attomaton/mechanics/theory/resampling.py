@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows

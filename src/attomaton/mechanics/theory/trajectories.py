@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.face import Shown
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import DataError, UsageError, number, visible, whole_number
 from attomaton.mechanics.theory.automaton import NO_ANSWER, Automaton, Choices

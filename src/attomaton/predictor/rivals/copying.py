@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.predictor.kneser_ney import histories_of
 from attomaton.predictor.rivals.counting import LONGEST

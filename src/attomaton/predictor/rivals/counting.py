@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.numerics import ragged_indices, row_pointer
 from attomaton.predictor.kneser_ney import KneserNey, histories_of

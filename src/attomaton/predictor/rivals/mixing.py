@@ -10,7 +10,8 @@ the gradient, divided by N, is the certificate.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+
+from attomaton.base.shapes import Float, Int
 
 STEPS = 200
 EXACT = 1e-10  # of the scale: where Newton's method stops

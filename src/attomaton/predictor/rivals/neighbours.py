@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.predictor.rivals.copying import recent_of
 from attomaton.predictor.rivals.spreads import Dense

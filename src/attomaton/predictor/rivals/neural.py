@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.numerics import named_rng, ragged_indices
 from attomaton.predictor.bags import thinned

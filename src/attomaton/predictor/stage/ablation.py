@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float
 from attomaton.corpus.windows import Windows
 from attomaton.predictor.bags import aligned, blocks, thinned
 from attomaton.predictor.model import Predictor

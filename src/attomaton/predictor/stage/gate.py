@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
 
+from attomaton.base.shapes import Bool, Float
 from attomaton.predictor.backoff import EDGE, Gate, logit, squashed
 from attomaton.predictor.bags import bag_of
 from attomaton.predictor.ngrams import Best

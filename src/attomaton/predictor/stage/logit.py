@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.errors import SolverError
 
 STEPS = 60

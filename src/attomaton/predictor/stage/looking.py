@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from attomaton.base.shapes import Bool, Float, Int
 from attomaton.predictor.bags import Bags
 from attomaton.predictor.kneser_ney import KneserNey, Orders
 from attomaton.predictor.priors import Kin

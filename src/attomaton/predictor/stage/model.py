@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.disk.formats import AGAIN, expect_arrays
 from attomaton.errors import DataError
 from attomaton.predictor.backoff import FAR

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
 
+from attomaton.base.shapes import Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.numerics import row_pointer
 from attomaton.predictor.bags import Bags

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from attomaton.base.shapes import Float, Int
 from attomaton.predictor.kneser_ney import Orders
 from attomaton.predictor.stage.looking import COMMON, FREQUENCIES, LONGEST_MATCH, Look, Tables
 

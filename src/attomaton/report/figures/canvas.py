@@ -106,6 +106,21 @@ def new_figure(
 
 
 @drawn
+def get_ready() -> None:
+    """Draw something small for nobody, so that all that drawing needs is loaded, formulas and fonts too.
+
+    That takes as long as to draw a figure, and can be done while something else is waited for.
+    """
+    figure = new_figure(SVM, 2, 2, formulas=True)
+    axes = figure.add_subplot()
+    axes.errorbar([1, 2], [1, 2], yerr=[1, 1], label=SVM)
+    axes.legend(title=S_FIN)
+    to_svg(figure)
+    figure.set_layout_engine("none")
+    figure.savefig(io.BytesIO(), format="png", dpi=72)
+
+
+@drawn
 def to_svg(figure: Figure) -> str:
     """The figure as SVG text, the same bytes for the same figure."""
     out = io.StringIO()

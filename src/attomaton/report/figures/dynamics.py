@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float
 
+from attomaton.base.shapes import Float
 from attomaton.claims.picture import heat, line
 from attomaton.report.figures.canvas import Figure
 from attomaton.report.figures.panels import panels_figure

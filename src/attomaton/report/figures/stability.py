@@ -1,8 +1,8 @@
 """The picture of `attomaton bootstrap`: which orders come out the same when sequences are drawn again."""
 
 import numpy as np
-from jaxtyping import Bool, Float
 
+from attomaton.base.shapes import Bool, Float
 from attomaton.claims.picture import line, theory_line
 from attomaton.errors import cut, visible
 from attomaton.mechanics.theory.resampling import Stability

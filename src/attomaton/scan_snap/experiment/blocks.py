@@ -18,9 +18,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.optimisers import Adam
+from attomaton.base.shapes import Float, Int
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.experiment.draws import contexts_of
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from jaxtyping import Float, Int, UInt32
 
+from attomaton.base.shapes import Float, Int, UInt32
 from attomaton.numerics import named_rng
 from attomaton.scan_snap.data import SequenceClasses
 

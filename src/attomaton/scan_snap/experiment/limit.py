@@ -16,11 +16,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.base.lazily import jax, jnp
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress
+from attomaton.base.shapes import Float
 from attomaton.errors import UsageError, one_of, whole_number
 from attomaton.numerics import float64
 from attomaton.scan_snap.data import SequenceClasses

@@ -20,12 +20,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from attomaton.base.lazily import jax, jnp
 from attomaton.base.optimisers import Adam, Momentum, Optimiser, Plain
 from attomaton.base.programs import compiled_program, on_processors, processors_first
 from attomaton.base.progress import Progress, quiet
+from attomaton.base.shapes import Float, Int
 from attomaton.errors import UsageError, one_of, visible, whole_number
 from attomaton.numerics import float64
 from attomaton.scan_snap.data import SequenceClasses

@@ -11,7 +11,8 @@ number of leading axes; `f[..., n, :]` is $f_n$.
 """
 
 import numpy as np
-from jaxtyping import Float, Int
+
+from attomaton.base.shapes import Float, Int
 
 Batch = Float[np.ndarray, "*batch classes vocab"]
 Pairs = Float[np.ndarray, "*batch classes classes"]

@@ -8,9 +8,8 @@ $$\dot h = \frac{\eta_Y}{M - 1 + e^{Mh}}, \quad h(0) = 0 \qquad\Longleftrightarr
 """
 
 import numpy as np
-from jaxtyping import Float
-from scipy.special import lambertw
 
+from attomaton.base.shapes import Float
 from attomaton.errors import UsageError
 
 Numbers = float | int | np.ndarray
@@ -114,6 +113,8 @@ def gain_peak(eta_y: Numbers, K: Numbers, M: Numbers) -> Float[np.ndarray, "..."
     >>> round(float(gain_peak(1.0, 1, 1000) / np.log(1000)), 3)
     0.816
     """
+    from scipy.special import lambertw
+
     check_positive(eta_y=eta_y)
     check_sizes(K=K, M=M)
     m = np.asarray(M, float)

@@ -15,9 +15,8 @@ level's `Dynamics`, with one definition for all of them.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
-from scipy.optimize import brentq
 
+from attomaton.base.shapes import Float
 from attomaton.errors import UsageError
 from attomaton.scan_snap.theory.decoder import (
     Numbers,
@@ -66,6 +65,8 @@ def gain_transition(eta_y: Numbers, K: Numbers, M: int) -> Float[np.ndarray, "..
     >>> bool(np.log(1000) < gain_transition(1.0, 1, 1000) < 2 * np.log(1000))
     True
     """
+    from scipy.optimize import brentq
+
     check_positive(eta_y=eta_y)
     check_sizes(K=K, M=M)
 

@@ -17,9 +17,8 @@ its own times.
 from time import perf_counter
 
 import numpy as np
-from jaxtyping import Float
-from scipy.integrate import solve_ivp
 
+from attomaton.base.shapes import Float
 from attomaton.errors import AssumptionError, SolverError, UsageError
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.theory.attention import (
@@ -220,6 +219,8 @@ class _System:
         self, ratio: float, stops: Float[np.ndarray, " stops"]
     ) -> Float[np.ndarray, "stops size"]:
         """The state at each u of `stops` (ascending), for one ratio η_Z / η_Y."""
+        from scipy.integrate import solve_ivp
+
         first = np.concatenate([self.z0.ravel(), self.mean0.ravel(), np.zeros(self.K)])
         if stops[-1] == 0:
             return np.tile(first, (len(stops), 1))
