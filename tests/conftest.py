@@ -107,6 +107,8 @@ PLAINLY_COMPILED = (
     "tests/claims/test_text_attention.py",
     "tests/lab/test_accessibility.py",
     "tests/mechanics/test_decoder.py",
+    "tests/mechanics/test_inference.py",
+    "tests/mechanics/test_model.py",
     "tests/mechanics/test_optimizers.py",
     "tests/mechanics/test_snapshots.py",
     "tests/mechanics/test_train.py",
@@ -159,6 +161,9 @@ def pytest_configure(config):
     if hasattr(config, "cache"):
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
         os.environ["ATTOMATON_STATE"] = str(config.cache.mkdir("state"))  # not the user's own key
+    # Threads of OpenBLAS that wait for work look for it all the time, 30 ms long, on cores that others need: as many as
+    # they were, these fall asleep at once. Processes that are started from here read it, workers of xdist among them.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
     # One that a killed process has left half written is compiled anew.

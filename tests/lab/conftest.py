@@ -1,19 +1,38 @@
 """A lab in a process of its own and a real browser in front of it."""
 
+import atexit
 import http.client
 import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from tests import chromium
+from tests.lab.nursery import Nursery
 
 # Lists what a page tells the server from now on; not that it has heard what the server said.
 COUNTING = """(() => { const {emit} = window.socket; window.sent = []; window.socket.emit = function (name, ...what) {
   if (name !== 'ack') window.sent.push([name, ...what]); return emit.call(this, name, ...what); }; })()"""
+# Where a process that is not our child can be waited for: Linux.
+FORKS = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
+
+
+def outside():
+    """The environment of a lab: NiceGUI behaves differently where it believes to be inside a test."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    return {**kept, "JAX_PLATFORMS": "cpu"}
+
+
+@cache
+def nursery():
+    """The process that starts the labs of all tests of this one; it ends with it."""
+    started = Nursery(outside())
+    atexit.register(started.close)
+    return started
 
 
 class Running:
@@ -26,21 +45,25 @@ class Running:
     def __init__(self, folder, *arguments, browser=None, port=0, held=None):
         self.folder = folder
         self.log = folder / "stderr.txt"
+        command = ["lab", *map(str, arguments), "--port", str(port),
+                   "--workspace", str(folder / "workspace")]  # fmt: skip
+        command += ["--no-browser"] if browser is None else []
         program = ["-m", "attomaton"]
         if held is not None:
             self.hold(held)
             program = [str(Path(__file__).with_name("held.py")), str(folder / "hold")]
-        command = [sys.executable, *program, "lab", *map(str, arguments),
-                   "--port", str(port), "--workspace", str(folder / "workspace")]  # fmt: skip
-        command += ["--no-browser"] if browser is None else []
-        # NiceGUI behaves differently where it believes to be inside a test.
-        outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-        outside |= {} if browser is None else {"BROWSER": f"{browser} %s"}
+        env = {**outside(), "ATTOMATON_STATE": str(folder / "state")}
+        env |= {} if browser is None else {"BROWSER": f"{browser} %s"}
         with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder,
-                env={**outside, "JAX_PLATFORMS": "cpu", "ATTOMATON_STATE": str(folder / "state")},
-            )  # fmt: skip
+            # Of one that starts a browser, tests look at the command line and the environment: all its own.
+            if browser is None and FORKS:
+                own = command if held is None else [*program, *command]
+                self.process = nursery().start(own, folder, env, log)
+            else:
+                self.process = subprocess.Popen(
+                    [sys.executable, *program, *command], env=env, stdout=subprocess.PIPE, stderr=log,
+                    text=True, cwd=folder,
+                )  # fmt: skip
         self.address = self.process.stdout.readline().strip()
         if not self.address:
             self.close()

@@ -365,7 +365,7 @@ def test_play_goes_to_the_end_and_from_there_begins_anew_in_steps_where_motion_i
     calm = {"name": "prefers-reduced-motion", "value": "reduce"}
     tab.send("Emulation.setEmulatedMedia", media="", features=[calm])
     tab.value(f"(() => {{ const s = {SCRUBBER}, {{go}} = s; window.places = [];"
-              " s.go = (at) => { window.places.push(at); go(at); }; })()")  # fmt: skip
+              " s.go = (at) => { go(at); window.places.push(s.at); }; })()")  # fmt: skip
     tab.click('[aria-label="Play or pause"]')
     tab.wait("/[?&]t=200/.test(location.search)")
     eventually("t = 10,000", tab.text, ".when")
@@ -620,9 +620,10 @@ def test_a_result_is_computed_once(tmp_path):
 
 
 def test_a_job_that_no_page_waits_for_ends_early(tmp_path, monkeypatch):
-    go, asked_for = threading.Event(), []
+    begun, go, asked_for = threading.Event(), threading.Event(), []
 
     def slow(level, classes, eta_y, eta_z, **options):
+        begun.set()
         assert go.wait(180.0)
         asked_for.append(eta_y)
         return reduced(eta_y, eta_z)
@@ -633,6 +634,7 @@ def test_a_job_that_no_page_waits_for_ends_early(tmp_path, monkeypatch):
     job, other = compute(lab, asked), compute(lab, asked)
     assert other is job
     assert job.about.pages == 2
+    assert begun.wait(180.0)  # else there may be nobody left to begin for
     job.about.pages = 0  # both have gone on to another question
     go.set()
     assert job.wait(180.0)

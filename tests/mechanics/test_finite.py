@@ -1,5 +1,6 @@
 """The finite component: Luce fits against three other methods, the loss floor, S_fin and W_fin."""
 
+from dataclasses import replace
 from itertools import pairwise
 from math import log
 
@@ -266,9 +267,13 @@ def test_a_step_by_conjugate_gradients_has_three_digits_from_the_start():
 
 
 def test_large_groups_are_fitted_as_each_alone_however_their_choices_are_mixed():
-    n, many = finite.DENSE + 10, 400
+    n, many = finite.DENSE + 10, 1000
+    rng = np.random.default_rng(1)
     one = zipf_choices(n, many)
-    order = np.random.default_rng(1).permutation(2 * many)  # choices of both groups, shuffled
+    # Winners drawn evenly, so that each item wins some choices: all are one component.
+    winner = one.item[one.start[:-1] + rng.integers(np.diff(one.start))]
+    one = replace(one, winner=winner)
+    order = rng.permutation(2 * many)  # choices of both groups, shuffled
     size = np.tile(np.diff(one.start), 2)[order]
     at = np.concatenate([np.arange(*one.start[i % many :][:2]) for i in order])
     own = np.repeat(order // many * n, size)  # the second group's items follow the first's
@@ -277,6 +282,7 @@ def test_large_groups_are_fitted_as_each_alone_however_their_choices_are_mixed()
         np.concatenate([one.winner, one.winner + n])[order], np.ones(2 * many), np.arange(2 * n) // n,
     )  # fmt: skip
     alone, found = finite.luce_fit(one), finite.luce_fit(both)
+    assert max(alone.error.max(), found.error.max()) <= finite.SURE
     np.testing.assert_allclose(found.theta, np.tile(alone.theta, 2), rtol=0, atol=1e-9)
     assert np.abs(finite.luce_loss(both, found.theta).gradient).max() <= 1e-9
 
