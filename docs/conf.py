@@ -6,6 +6,8 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+import jaxtyping  # noqa: F401  # annotations of arrays are shown as it writes them
+
 DOCS = Path(__file__).parent
 LETTERS = {"psi": "ψ", "eta": "η", "chi": "χ", "alpha": "α", "propto": "∝", "top": "ᵀ", "|": "‖", "log": "log",
            "nabla": "∇", "theta": "θ", "pi": "π", "sum": "Σ"}  # fmt: skip

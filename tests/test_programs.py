@@ -63,24 +63,3 @@ def test_jax_is_asked_for_its_device_only_where_there_may_be_another(
     command = [sys.executable, "-c", ASKED]
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", str(is_asked)]
-
-
-STARTED = """
-import sys, threading
-from attomaton.base.programs import start_device
-start_device()
-[t.join() for t in threading.enumerate() if t is not threading.main_thread()]
-if "jax" in sys.modules:
-    from jax._src import xla_bridge
-    print(xla_bridge.backends_are_initialized())
-"""
-
-
-@pytest.mark.parametrize(
-    ("platforms", "said"), [("", ""), ("cpu", ""), ("cpu,cpu", "True"), ("nothing", "False")]
-)
-def test_a_device_is_started_ahead_only_where_one_is_named(platforms, said):
-    given = os.environ | {"JAX_PLATFORMS": platforms}
-    command = [sys.executable, "-c", STARTED]
-    done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == said

@@ -1,5 +1,7 @@
 """The kernels for a GPU, interpreted here, against what they replace."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -92,6 +94,16 @@ def test_a_training_with_them_is_the_training_without(used, monkeypatch, text):
     assert np.abs(other.loss - plain.loss).max() > 0.1  # the control
 
 
-def test_processors_and_exact_precisions_do_without_them():
+def test_exact_precisions_and_other_devices_do_without_them(monkeypatch):
+    def asked(**device):
+        monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(**device)])
+        return [p for p in model.PRECISIONS if model.with_kernels(p)]
+
     assert not any(model.with_kernels(p) for p in model.PRECISIONS)
-    assert not kernels.present()
+    assert asked(platform="gpu", compute_capability="9.0") == ["tf32", "bfloat16"]
+    assert asked(platform="gpu", compute_capability="10.0") == ["tf32", "bfloat16"]
+    assert not asked(platform="gpu", compute_capability="7.5")
+    assert not asked(platform="gpu", compute_capability="gfx942")
+    assert not asked(platform="tpu")
+    monkeypatch.setattr(model, "TRITON", "jax.experimental.pallas.none")
+    assert not asked(platform="gpu", compute_capability="9.0")

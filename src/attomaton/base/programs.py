@@ -3,10 +3,8 @@
 import os
 import sys
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -48,19 +46,6 @@ def processors_first() -> bool:
     They do unless one is asked for by name (`JAX_PLATFORMS=cuda`).
     """
     return not os.environ.get("JAX_PLATFORMS") or on_processors()
-
-
-def start_device() -> None:
-    """Let a device that is asked for by name start while something else is loaded: that takes a second or two."""
-
-    def start() -> None:
-        with suppress(Exception):  # whoever computes says what is wrong
-            jax.devices()
-
-    if os.environ.get("JAX_PLATFORMS", "cpu") not in ("", "cpu"):
-        with suppress(ImportError):
-            jax.Device  # noqa: B018  # imported here: two threads that import at once wait for each other
-        Thread(target=start, daemon=True).start()
 
 
 def compiled_program(

@@ -104,9 +104,6 @@ def reproduce(
     json: Json = False,
 ) -> None:
     """Reproduce a published experiment, or all, and judge it."""
-    from attomaton.base.programs import start_device
-
-    start_device()
     from attomaton.disk.provenance import run_folder, unfinished_run
     from attomaton.jobs.reproduce import reproduce_all, reproduce_run
     from attomaton.report.text.terminal import reproduction_text, table

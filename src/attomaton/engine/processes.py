@@ -83,10 +83,7 @@ class Processes:
             raise
 
     def hire(self, many: int) -> None:
-        """Start the processes that `many` tasks keep busy, those that are not there yet.
-
-        What else this process does at the same time holds every start up: whoever has more to do hires first.
-        """
+        """Start the processes that `many` tasks keep busy; what else is done at that time holds each start up."""
         while len(self._crew) < min(self.workers, many):
             self._crew.append(_Worker())
 

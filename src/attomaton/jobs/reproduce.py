@@ -179,10 +179,7 @@ def _result(figure: Figure, config: _Asked, **options: Any) -> Result:
 
 @contextmanager
 def _several(figure: Figure, meanwhile: Callable[[], None]) -> Iterator[dict[str, Any]]:
-    """The option of a figure whose parts are made by several processes, where processors do the work.
-
-    What is to be done `meanwhile` begins when they have been started.
-    """
+    """The option of a figure whose parts are made by several processes; once they have started, `meanwhile` is done."""
     if not figure.divided or not processors_first():
         meanwhile()
         yield {}

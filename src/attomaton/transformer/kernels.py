@@ -17,13 +17,6 @@ ROWS, LANES, WARPS = 2, 2048, 4  # tokens and logits that one program reads, and
 LOG2_E = float(np.log2(np.e))  # a power of 2 takes one instruction, one of e ten
 
 
-def present() -> bool:
-    """Whether kernels become machine code here: on NVIDIA's devices from Ampere on."""
-    device = jax.devices()[0]
-    found = getattr(device, "compute_capability", "")
-    return device.platform == "gpu" and "." in found and float(found) >= 8
-
-
 def _call(kernel: Any, grid: tuple[int, ...], out: Any, **more: Any) -> Any:
     """The kernel at every place of the grid; its programs address whole arrays by themselves."""
     on_gpu = jax.default_backend() == "gpu"

@@ -13,6 +13,7 @@ units and both branches before they are added.
 
 from collections.abc import Iterator
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import jax
@@ -36,6 +37,7 @@ CHUNK_BYTES = {"cpu": 1 << 25}
 CHUNK_BYTES_ELSEWHERE = 1 << 28
 # Errors lie between −1 and 1; enlarged, the small ones of rare tokens keep their digits in sixteen bits, too.
 HALF_SCALE = 2.0**12
+TRITON = "jax.experimental.pallas.triton"  # what they need; not every version of JAX has it
 EPSILON = 1e-5  # added to the variance in layer norms
 EDGE = 0.1  # embeddings and decoder start uniform in ±EDGE
 
@@ -291,14 +293,11 @@ def joined_loss(
 
 
 def with_kernels(precision: str) -> bool:
-    """Whether the device has kernels of ours for products of this precision."""
-    if precision not in ("tf32", "bfloat16") or jax.default_backend() != "gpu":
-        return False
-    try:
-        from attomaton.transformer.kernels import present
-    except ImportError:  # another version of JAX: they are for speed alone
-        return False
-    return present()
+    """Whether products of this precision have kernels of ours: on NVIDIA's devices from Ampere on."""
+    device = jax.devices()[0]
+    found = getattr(device, "compute_capability", "")
+    able = device.platform == "gpu" and "." in found and float(found) >= 8
+    return able and precision in ("tf32", "bfloat16") and find_spec(TRITON) is not None
 
 
 def chunk_count(tokens: int, vocab: int, size: int) -> int:

@@ -15,6 +15,7 @@ all that has to be kept of a run to go on with it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -179,21 +180,6 @@ class _State(NamedTuple):
     moments: tuple
 
 
-class _Owed(NamedTuple):
-    """What the decoder has yet to move by: `rate` times `slope`.
-
-    It moves at the beginning of the next step, which rounds it in the same pass over memory.
-    """
-
-    slope: Any
-    rate: Any
-
-
-def _settled(state: _State, owed: _Owed) -> _State:
-    params = state.params
-    return state._replace(params=params._replace(D=params.D - owed.rate * owed.slope))
-
-
 def _key(seed: Any, index: Any) -> Any:
     """The stream of random bits that (seed, index) names."""
     key = jax.random.key(seed, impl="threefry2x32")
@@ -201,13 +187,12 @@ def _key(seed: Any, index: Any) -> Any:
 
 
 def _step(
-    plan: _Plan, windows: Any, at: tuple[_State, _Owed], lr: Any, key: Any, step: Any
-) -> tuple[tuple[_State, _Owed], Any]:
+    plan: _Plan, windows: Any, state: _State, lr: Any, key: Any, step: Any
+) -> tuple[_State, Any]:
     """One run, its decoder joined, after one more step, and the loss before it."""
 
     from attomaton.transformer.model import draw_noise, window_loss
 
-    state = _settled(*at)
     U, layers, R, _ = state.params
     window = windows[step % len(windows)]
     tokens, target = window[:, :-1], window[:, 1:]
@@ -242,25 +227,25 @@ def _squares(gradient: Any) -> list[Any]:
 
 def _descend(
     plan: _Plan, state: _State, flat: tuple[Any, Any, Any], to_rest: Any, lr: Any, _: Any
-) -> tuple[_State, _Owed]:
+) -> _State:
     """Gradient descent; embeddings move at the window's tokens only."""
+
+    from attomaton.transformer.model import Params
+
     tokens, rows, to_rows = flat
     same = (tokens[:, None] == tokens[None]).astype(rows.dtype)
     # A token's whole gradient stands at each of its places, so that writing it twice does no harm.
     whole = same @ to_rows
     rate = lr * _clipped(plan, [(to_rows * whole).sum(), *_squares(to_rest)])
-    to_layers, to_R = to_rest
-    params = state.params
-    moved = params._replace(
-        U=params.U.at[tokens].set(rows - rate * whole, mode="promise_in_bounds"),
-        layers=jax.tree.map(lambda w, g: w - rate * g, params.layers, to_layers),
-    )
-    return state._replace(params=moved), _Owed(to_R, rate)
+    U, *rest, _ = state.params
+    U = U.at[tokens].set(rows - rate * whole, mode="promise_in_bounds")
+    moved = jax.tree.map(lambda w, g: w - rate * g, tuple(rest), to_rest)
+    return _State(Params._make((U, *moved, None)), state.moments)
 
 
 def _descend_adam(
     plan: _Plan, state: _State, flat: tuple[Any, Any, Any], to_rest: Any, lr: Any, step: Any
-) -> tuple[_State, _Owed]:
+) -> _State:
     """Adam on the whole gradient."""
 
     from attomaton.transformer.model import Params
@@ -271,9 +256,7 @@ def _descend_adam(
     shorter = _clipped(plan, _squares(gradient))
     g = jax.tree.map(lambda g: shorter * g, gradient)
     move, moments = Adam().update(g, state.moments, step, lr)
-    U, layers = jax.tree.map(lambda w, x: w - x, state.params[:2], move[:2])
-    params = Params(U, layers, state.params.D, None)
-    return _State(params, moments), _Owed(move.D, jnp.ones_like(lr))
+    return _State(jax.tree.map(lambda w, x: w - x, state.params, move), moments)
 
 
 def _side_by_side(program: Callable, shared: int) -> Callable:
@@ -304,13 +287,6 @@ def _exact(plan: _Plan, program: Callable) -> Callable:
     return run
 
 
-def _each_decoder(state: _State, change: Callable) -> _State:
-    """Weights and what the optimiser remembers of them, each changed alike."""
-    from attomaton.transformer.model import Params
-
-    return jax.tree.map(change, state, is_leaf=lambda x: isinstance(x, Params))
-
-
 def _build_steps(plan: _Plan) -> Callable:
     """`every` steps of all runs: their state and losses after them."""
     from attomaton.transformer.model import Params, joined, parted
@@ -320,18 +296,19 @@ def _build_steps(plan: _Plan) -> Callable:
     ) -> tuple[_State, Any]:
         key = _key(seed, index)
 
-        def step(at: tuple[_State, _Owed], i: Any) -> tuple[tuple[_State, _Owed], Any]:
-            return _step(plan, windows, at, lr, key, i)
+        def step(state: _State, i: Any) -> tuple[_State, Any]:
+            return _step(plan, windows, state, lr, key, i)
 
-        state = _each_decoder(state, lambda p: p._replace(D=joined(p.D, p.b), b=None))
-        nothing = _Owed(jnp.zeros_like(state.params.D), jnp.zeros_like(lr))
+        def apart(p: Params) -> Params:
+            return Params(p.U, p.layers, *parted(p.D, *plan.settings[:2]))
+
+        # Weights, and what the optimiser remembers of them
+        each = partial(jax.tree.map, is_leaf=lambda x: isinstance(x, Params))
+        state = each(lambda p: p._replace(D=joined(p.D, p.b), b=None), state)
         # A fixed number of steps: the device need not ask after each whether another follows.
         steps = first + jnp.arange(plan.every, dtype=jnp.int32)
-        at, losses = jax.lax.scan(step, (state, nothing), steps)
-        vocab, width = plan.settings.vocab, plan.settings.width
-        return _each_decoder(
-            _settled(*at), lambda p: Params(p.U, p.layers, *parted(p.D, vocab, width))
-        ), losses
+        state, losses = jax.lax.scan(step, state, steps)
+        return each(apart, state), losses
 
     return _exact(plan, _side_by_side(segment, shared=3))
 

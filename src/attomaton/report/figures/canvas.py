@@ -107,10 +107,7 @@ def new_figure(
 
 @drawn
 def get_ready() -> None:
-    """Draw something small for nobody, so that all that drawing needs is loaded, formulas and fonts too.
-
-    That takes as long as to draw a figure, and can be done while something else is waited for.
-    """
+    """Draw something small for nobody, so that all that drawing needs is loaded, formulas and fonts too."""
     figure = new_figure(SVM, 2, 2, formulas=True)
     axes = figure.add_subplot()
     axes.errorbar([1, 2], [1, 2], yerr=[1, 1], label=SVM)
