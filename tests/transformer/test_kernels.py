@@ -94,6 +94,11 @@ def test_a_training_with_them_is_the_training_without(used, monkeypatch, text):
     assert np.abs(other.loss - plain.loss).max() > 0.1  # the control
 
 
+def test_programs_never_leave_a_token_over():
+    # The last token of an odd number would belong to no program, and keep its product for an error.
+    assert model.TOKENS_MULTIPLE % kernels.ROWS == 0
+
+
 def test_exact_precisions_and_other_devices_do_without_them(monkeypatch):
     def asked(**device):
         monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(**device)])
