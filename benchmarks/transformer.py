@@ -63,7 +63,7 @@ def load(data: Path | None, vocab: int, tokens: int) -> tuple[int, np.ndarray, s
     return vocab, rng.choice(vocab, size=tokens, p=p / p.sum()), "Zipf"
 
 
-def plain_loss(x: Any, R: Any, target: Any, vocab: int, precision: str) -> Any:
+def plain_loss(x: Any, R: Any, rows: Any, target: Any, vocab: int, precision: str) -> Any:
     """The textbook loss, rounded as the library's; its gradient is left to JAX."""
     import jax
     import jax.numpy as jnp

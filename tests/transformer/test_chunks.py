@@ -19,7 +19,7 @@ def plain_loss(x, D, b, target, precision=None):
     return -jnp.take_along_axis(log_alpha, target[:, None], 1).mean()
 
 
-def plain_joined_loss(x, R, target, vocab, precision):
+def plain_joined_loss(x, R, _, target, vocab, precision):
     return plain_loss(x, *model.parted(R, vocab, x.shape[1]), target)
 
 

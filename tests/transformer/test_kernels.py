@@ -1,5 +1,6 @@
 """The kernels for a GPU, interpreted here, against what they replace."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from attomaton.base.programs import _compiled
-from attomaton.transformer import kernels, model
+from attomaton.transformer import fused, kernels, model
 from attomaton.transformer.model import Settings, next_token_loss
 from attomaton.transformer.train import train
 
@@ -27,23 +28,147 @@ def used(monkeypatch):
     _compiled.cache_clear()
 
 
-# A row in one piece, in several, and one whose last piece is filled up with tokens there are not.
-@pytest.mark.parametrize(("vocab", "filled"), [(100, 128), (2048, 2048), (5001, 5120)])
-def test_errors_are_what_softmax_leaves(vocab, filled):
+def drawn_logits(pieces, each, vocab, tokens=6):
     rng = np.random.default_rng(0)
-    products = 20 * rng.standard_normal((6, filled)).astype(np.float32)
-    bias = np.where(np.arange(filled) < vocab, rng.standard_normal(filled), -np.inf)
-    target, weight = rng.integers(0, vocab, 6), np.array([1, 0.5, 2, 0, 1, 1], np.float32)
-    target[0], target[1] = 0, vocab - 1
-    given = (products, bias.astype(np.float32), target.astype(np.int32), weight)
-    loss, error = jax.jit(kernels.errors)(*given)
-    logits = products.astype(float) + bias
-    log_alpha = logits - logits.max(1, keepdims=True)
-    log_alpha -= np.log(np.exp(log_alpha).sum(1, keepdims=True))
-    expected = (np.exp(log_alpha) - (np.arange(filled) == target[:, None])) * weight[:, None]
-    np.testing.assert_allclose(loss, -log_alpha[np.arange(6), target], rtol=1e-5)
-    np.testing.assert_allclose(error, expected, **CLOSE)
-    assert not np.asarray(error)[:, vocab:].any()
+    products = 20 * rng.standard_normal((pieces, tokens, each)).astype(np.float32)
+    there = np.arange(pieces * each) < vocab
+    bias = np.where(there, rng.standard_normal(pieces * each), -np.inf).astype(np.float32)
+    target = rng.integers(0, vocab, tokens).astype(np.int32)
+    target[:3] = 0, vocab - 1, 0  # the first, the last, and one twice
+    return products, bias.reshape(pieces, each), target
+
+
+# One piece, several, and one that is filled up with tokens there are not.
+@pytest.mark.parametrize(("pieces", "each", "vocab"), [(1, 128, 100), (3, 40, 120), (2, 300, 555)])
+def test_shares_are_those_of_softmax(pieces, each, vocab):
+    products, bias, target = drawn_logits(pieces, each, vocab)
+    raised, most, sums, own = jax.jit(kernels.shares)(products, bias, target)
+    logits = (products + bias[:, None]).astype(float).transpose(1, 0, 2)
+    mine = np.arange(pieces * each).reshape(pieces, each) == target[:, None, None]
+    np.testing.assert_allclose(own, logits[mine] * np.log2(np.e), rtol=1e-6)
+    others = np.where(mine, -np.inf, logits)
+    largest = others.max(axis=2)
+    np.testing.assert_allclose(most, largest * np.log2(np.e), rtol=1e-6)
+    expected = np.exp(others - largest[..., None])
+    np.testing.assert_allclose(np.asarray(raised).transpose(1, 0, 2), expected, **CLOSE)
+    np.testing.assert_allclose(sums, expected.sum(axis=2), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("width", "tokens"), [(16, 8), (208, 72)]
+)  # a side of a tile, a sum of three
+def test_loss_and_slopes_are_the_textbook_ones_where_nothing_is_rounded(width, tokens):
+    rng = np.random.default_rng(1)
+    pieces, each, vocab = 3, 200, 590
+    x = rng.standard_normal((tokens, width)).astype(np.float32)
+    R = rng.standard_normal((pieces * each, width)).astype(np.float32)
+    bias = np.where(np.arange(len(R)) < vocab, R[:, -1], -np.inf).astype(np.float32)
+    target = rng.integers(0, 9, tokens)  # most of them met several times
+    target[:2] = vocab - 1, 300
+    counted = (np.arange(tokens) < tokens - 3).astype(np.float32)
+    x[:, -1], R[:, -1] = 1, bias.clip(-9)
+    plain, rows = x * (np.arange(width) < width - 1), R * (np.arange(width) < width - 1)
+    found = jax.jit(kernels.loss_and_slopes, static_argnums=7)(
+        plain, x, R, rows, bias, target.astype(np.int32), counted, pieces
+    )
+    logits = plain.astype(float) @ R.T.astype(float) + bias
+    alpha = np.exp(logits - logits.max(axis=1, keepdims=True))
+    alpha /= alpha.sum(axis=1, keepdims=True)
+    error = (alpha - (np.arange(len(R)) == target[:, None])) * counted[:, None]
+    loss = -(counted * np.log(alpha[np.arange(tokens), target])).sum()
+    assert float(found[0]) == pytest.approx(loss, rel=1e-5)
+    np.testing.assert_allclose(found[1], error.T @ x, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found[2][:, :-1], (error @ R)[:, :-1], rtol=0, atol=1e-4)
+
+
+def test_what_exponents_cannot_hold_is_infinite_and_not_another_number(used):
+    x, D = jnp.ones((8, 4), jnp.float32), jnp.zeros((64, 4), jnp.float32)
+    for above, finite in ((80.0, True), (95.0, False)):
+        b = jnp.zeros(64).at[3].set(above)
+        loss, slope = jax.value_and_grad(
+            lambda b: next_token_loss(x, D, b, jnp.zeros(8, int), "bfloat16")
+        )(b)
+        assert bool(jnp.isfinite(loss)) is finite
+        if finite:
+            assert float(loss) == pytest.approx(above, rel=1e-6)
+            assert float(slope[3]) == pytest.approx(1, abs=2**-8)
+
+
+# A layer
+
+SHAPES = [  # batch, length, and the layer: two heads; no dropout; rows and sequences that fill no tile
+    (3, 6, Settings(17, width=8, heads=2, hidden=12)),
+    (2, 17, Settings(17, width=40, hidden=24, dropout=0.0)),
+    (1, 35, Settings(17, width=72, hidden=72)),
+]
+
+
+def drawn_layer(batch, length, settings, factor, scale=1.0):
+    """What a layer makes of x and sends back, with kernels and without."""
+    rng = np.random.default_rng(5)
+
+    def more(w):
+        return jnp.asarray(w + 0.1 * rng.standard_normal(w.shape).astype(np.float32))
+
+    layer = jax.tree.map(more, model.initial_params(settings, 0, 0).layers[0])
+    x, back = (
+        jnp.asarray(rng.standard_normal((batch, length, settings.width)).astype(np.float32))
+        for _ in range(2)
+    )
+    bits = model.draw_noise(jax.random.key(3), settings, batch, length)
+    # Noise is told apart from that of the embeddings before it
+    runs = (partial(fused.run_next_layer, factor=factor), model.run_layer)
+
+    def both(run):
+        def forward(layer, x):
+            noise = model.Noise(bits) if settings.dropout else None
+            if noise:
+                noise.place(x.size)
+            return run(layer, x, settings, noise)
+
+        (out, maps), pull = jax.vjp(forward, layer, x)
+        return out, maps, *jax.tree.leaves(pull((scale * back, jnp.zeros_like(maps))))
+
+    return [jax.tree.map(np.asarray, jax.jit(both, static_argnums=0)(run)) for run in runs]
+
+
+@pytest.mark.parametrize(("batch", "length", "settings"), SHAPES)
+def test_a_layer_of_kernels_is_the_layer(batch, length, settings):
+    mine, plain = drawn_layer(batch, length, settings, jnp.float32)
+    assert len(mine) == 2 + 12 + 1
+    for a, b in zip(mine, plain, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-6 * max(1, np.abs(b).max()))
+
+
+@pytest.mark.parametrize(("factor", "digits"), [(jnp.float16, 11), (jnp.bfloat16, 8)])
+def test_a_layer_is_rounded_as_its_type_says_however_small_slopes_are(factor, digits):
+    mine, plain = drawn_layer(*SHAPES[1], factor, scale=1e-12)
+    for a, b in zip(mine, plain, strict=True):
+        # A relu that rounding turns over costs more than rounding itself.
+        assert np.linalg.norm(a - b) < 40 * 2.0**-digits * np.linalg.norm(b)
+    apart = [np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(mine, plain, strict=True)]
+    assert max(apart) > 2.0 ** -(digits + 4)  # the control: rounded they are
+
+
+def test_sums_by_token_are_those_of_its_places():
+    rng = np.random.default_rng(4)
+    tokens, x = rng.integers(0, 9, 75), rng.standard_normal((75, 70)).astype(np.float32)
+    sums, along = jax.jit(fused.sums_by_token)(tokens, x)
+    expected = np.array([x[tokens == token].sum(axis=0) for token in tokens])
+    np.testing.assert_allclose(sums, expected, rtol=0, atol=1e-5)
+    assert float(along) == pytest.approx(float((x * expected).sum()), rel=1e-5)
+
+
+def test_layers_too_large_for_a_program_are_left_to_xla():
+    small = Settings(17, width=8, hidden=12)
+    for settings, length in (
+        (small._replace(width=513), 6),
+        (small._replace(hidden=513), 6),
+        (small, 65),
+    ):
+        assert fused.runner(settings, length, "tf32") is model.run_layer
+    assert fused.runner(small, 64, "tf32") is not model.run_layer
 
 
 def gradients(precision, longest=None, monkeypatch=None):
@@ -82,7 +207,7 @@ def test_rare_tokens_keep_their_gradient_in_sixteen_bits(used):
 
 def test_a_training_with_them_is_the_training_without(used, monkeypatch, text):
     settings = Settings(17, width=8, hidden=8, dropout=0.2)
-    choice = {"lr": 0.5, "seeds": 2, "steps": 20, "every": 5, "precision": "tf32"}
+    choice = {"lr": 0.5, "seeds": 2, "steps": 10, "every": 5, "precision": "tf32"}
     mine = train(text, settings, **choice)
     monkeypatch.setattr(model, "with_kernels", lambda precision: False)
     jax.clear_caches()

@@ -7,7 +7,9 @@ import pytest
 
 from attomaton.errors import UsageError
 from attomaton.numerics import float64
+from attomaton.transformer import model
 from attomaton.transformer.model import (
+    Noise,
     Settings,
     attention_entropy,
     check_settings,
@@ -16,7 +18,6 @@ from attomaton.transformer.model import (
     initial_params,
     joined,
     next_token_loss,
-    noise_shapes,
     window_loss,
 )
 
@@ -107,11 +108,25 @@ def test_large_logits_do_not_overflow():
     assert np.isfinite(np.asarray(to_x)).all()
 
 
-def test_noise_drops_the_share_it_says_and_keeps_the_mean():
+def test_noise_drops_the_share_it_says_and_keeps_the_mean(monkeypatch):
     settings = Settings(17, width=64, hidden=32, heads=2, layers=2, dropout=0.2)
     noise = draw_noise(jax.random.key(0), settings, 20, 35)
-    assert [n.shape for n in noise] == noise_shapes(settings, 20, 35)
-    bits = np.concatenate([np.asarray(n).ravel() for n in noise])
+    handed = []
+
+    class Watched(Noise):
+        def take(self, shape):
+            handed.append((self.taken, shape))
+            return super().take(shape)
+
+    monkeypatch.setattr(model, "Noise", Watched)
+    layers = on_device(initial_params(settings, 0, 0)).layers
+    hidden_states(jnp.ones((20, 35, settings.width)), layers, settings, noise)
+    # Each bit is used once, and none is left.
+    ends = np.cumsum([0, *(np.prod(shape) for _, shape in handed)])
+    assert [first for first, _ in handed] == ends[:-1].tolist()
+    assert len(handed) == 1 + 4 * settings.layers
+    assert ends[-1] == noise.size
+    bits = np.asarray(noise)
     share = (bits < round(0.2 * 2**16)).mean()
     # Five standard deviations of a mean of so many Bernoulli numbers.
     assert abs(share - 0.2) < 5 * 0.4 / np.sqrt(bits.size)

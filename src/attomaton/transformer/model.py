@@ -11,7 +11,7 @@ The decoder gives the logits of the next token. Dropout is applied to the embedd
 units and both branches before they are added.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -30,13 +30,12 @@ from attomaton.numerics import named_rng
 PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
 # Sizes that matrix units take without copying
 VOCAB_MULTIPLE, WIDTH_MULTIPLE, TOKENS_MULTIPLE = 128, 16, 8
+PIECE = 2048  # tokens of the vocabulary that kernels of ours take at a time
 # Chunks of tokens are as long as their logits stay within this. Each chunk reads and writes the gradient of the whole
 # decoder (27 MB for WikiText-2 at width 200), so few are wanted: on processors as long as their caches are served
 # well, elsewhere as long as memory allows (an H200 takes 0.7 of the time with one chunk instead of three).
 CHUNK_BYTES = {"cpu": 1 << 25}
 CHUNK_BYTES_ELSEWHERE = 1 << 28
-# Errors lie between −1 and 1; enlarged, the small ones of rare tokens keep their digits in sixteen bits, too.
-HALF_SCALE = 2.0**12
 TRITON = "jax.experimental.pallas.triton"  # what they need; not every version of JAX has it
 EPSILON = 1e-5  # added to the variance in layer norms
 EDGE = 0.1  # embeddings and decoder start uniform in ±EDGE
@@ -93,7 +92,24 @@ def joined(
     """
     vocab, width = D.shape
     both = jnp.concatenate([D, b[:, None]], axis=1)
-    return jnp.pad(both, ((0, -vocab % VOCAB_MULTIPLE), (0, -(width + 1) % WIDTH_MULTIPLE)))
+    return jnp.pad(both, ((0, filled(vocab) - vocab), (0, -(width + 1) % WIDTH_MULTIPLE)))
+
+
+def filled(vocab: int) -> int:
+    """How many rows the joined matrix has: pieces of one length, which matrix units take as they are.
+
+    >>> filled(33_279), piece_count(33_279)
+    (33280, 20)
+    """
+    units, count = -(-vocab // VOCAB_MULTIPLE), piece_count(vocab)
+    return count * -(-units // count) * VOCAB_MULTIPLE
+
+
+def piece_count(vocab: int) -> int:
+    """Into how many pieces the vocabulary is cut: of at most `PIECE` tokens, and so that little is filled up."""
+    units = -(-vocab // VOCAB_MULTIPLE)
+    least = -(-units * VOCAB_MULTIPLE // PIECE)
+    return min(range(least, 2 * least), key=lambda count: count * -(-units // count))
 
 
 def parted(
@@ -161,34 +177,48 @@ def position_codes(length: int, width: int) -> Float[np.ndarray, "length width"]
 # Dropout
 
 
-def noise_shapes(settings: Settings, batch: int, length: int) -> list[tuple[int, ...]]:
-    """The shapes of all that dropout touches in one step, in the order in which `hidden_states` meets it."""
-    wide = (batch, length, settings.width)
-    attention = (batch, settings.heads, length, length)
-    layer = [attention, wide, (batch, length, settings.hidden), wide]
-    return [wide, *layer * settings.layers]
-
-
 def draw_noise(
     key: Array, settings: Settings, batch: int, length: int
-) -> tuple[UInt16[Array, "..."], ...]:
+) -> UInt16[Array, " numbers"]:
     """Random bits for one step, drawn all at once: sixteen for each number that may be dropped."""
-    shapes = noise_shapes(settings, batch, length)
-    ends = np.cumsum([np.prod(shape) for shape in shapes])
-    bits = jax.random.bits(key, (int(ends[-1]),), jnp.uint16)
-    pieces = jnp.split(bits, ends[:-1])
-    return tuple(piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True))
+    wide = length * settings.width
+    layer = settings.heads * length**2 + length * settings.hidden + 2 * wide
+    return jax.random.bits(key, (batch * (wide + settings.layers * layer),), jnp.uint16)
 
 
-def _drop(
-    x: Float[Array, "*shape"], noise: Iterator[UInt16[Array, "*shape"]] | None, rate: float
-) -> Float[Array, "*shape"]:
+class Noise:
+    """The random bits of a step, handed out in the order in which `hidden_states` drops numbers."""
+
+    def __init__(self, bits: UInt16[Array, " numbers"]) -> None:
+        self.bits, self.taken = bits, 0
+
+    def place(self, size: int) -> int:
+        """Where the next so many begin."""
+        self.taken += size
+        return self.taken - size
+
+    def take(self, shape: tuple[int, ...]) -> UInt16[Array, "..."]:
+        """The next ones, for an array of this shape."""
+        size = int(np.prod(shape))
+        first = self.place(size)
+        return self.bits[first : first + size].reshape(shape)
+
+
+def dropout_edge(rate: float) -> int:
+    """Noise below it drops a number; others are enlarged by 2¹⁶ / (2¹⁶ − edge), which leaves no bias.
+
+    >>> dropout_edge(0.25)
+    16384
+    """
+    return round(rate * 2**16)
+
+
+def _drop(x: Float[Array, "*shape"], noise: Noise | None, rate: float) -> Float[Array, "*shape"]:
     """x with a share `rate` of its entries set to 0 and the others enlarged, so that the mean stays."""
     if noise is None:
         return x
-    # The share is a multiple of 2⁻¹⁶, and the enlargement that of this very multiple: no bias.
-    edge = round(rate * 2**16)
-    return jnp.where(next(noise) >= edge, x * x.dtype.type(2**16 / (2**16 - edge)), 0)
+    edge = dropout_edge(rate)
+    return jnp.where(noise.take(x.shape) >= edge, x * x.dtype.type(2**16 / (2**16 - edge)), 0)
 
 
 # Layers
@@ -214,11 +244,11 @@ def attention_scores(
     return jnp.where(np.tri(length, dtype=bool), scores, -jnp.inf), v
 
 
-def _run_layer(
+def run_layer(
     layer: Layer,
     x: Float[Array, "batch length width"],
     settings: Settings,
-    noise: Iterator[Array] | None,
+    noise: Noise | None,
 ) -> tuple[Float[Array, "batch length width"], Float[Array, "batch heads length length"]]:
     """What the layer makes of x, and its attention."""
     scores, v = attention_scores(layer, x, settings.heads)
@@ -238,19 +268,20 @@ def hidden_states(
     rows: Float[Array, "batch length width"],
     layers: tuple[Layer, ...],
     settings: Settings,
-    noise: tuple[Array, ...] | None = None,
+    noise: UInt16[Array, " numbers"] | None = None,
+    run: Callable = run_layer,
 ) -> tuple[
     Float[Array, "batch length width"], tuple[Float[Array, "batch heads length length"], ...]
 ]:
     """What the decoder reads, and the attention of every layer; `rows` are the embeddings of the tokens."""
-    bits = None if noise is None else iter(noise)
+    bits = None if noise is None else Noise(noise)
     x = rows * rows.dtype.type(np.sqrt(settings.width))
     if settings.positions:
         x = x + position_codes(rows.shape[1], settings.width).astype(rows.dtype)
     x = _drop(x, bits, settings.dropout)
     maps = []
     for layer in layers:
-        x, attention = _run_layer(layer, x, settings, bits)
+        x, attention = run(layer, x, settings, bits)
         maps.append(attention)
     return x, tuple(maps)
 
@@ -272,24 +303,33 @@ def next_token_loss(
     precision: str,
 ) -> Float[Array, ""]:
     r"""The mean of $-\log \alpha_y$ over the tokens, $\alpha = \mathrm{softmax}(D x + b)$."""
-    return joined_loss(x, joined(D, b), target, len(b), precision)
+    R = joined(D, b)
+    return joined_loss(x, R, rounded(R, precision), target, len(b), precision)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+@partial(jax.custom_vjp, nondiff_argnums=(4, 5))
 def joined_loss(
     x: Float[Array, "tokens width"],
     R: Float[Array, "filled wide"],
+    rows: Float[Array, "filled wide"],
     target: Int[Array, " tokens"],
     vocab: int,
     precision: str,
 ) -> Float[Array, ""]:
-    r"""The same of decoder and bias in one matrix (`joined`).
+    r"""The same of decoder and bias in one matrix (`joined`), `rows` being that as products read it (`rounded`).
 
     Tokens are taken in chunks, so that the logits of all of them never stand in memory. Where a gradient is asked for,
     a chunk's logits are formed once and give its loss and, as $(\alpha - e_y)/N$, its part of all gradients; the way
     back only multiplies these.
     """
-    return _over_chunks(x, R, target, vocab, precision, slopes=False)[0]
+    return _over_chunks(x, R, rows, target, vocab, precision, slopes=False)[0]
+
+
+def rounded(R: Float[Array, "filled wide"], precision: str) -> Float[Array, "filled wide"]:
+    """The joined matrix as products read it; kernels of ours hold what has ten bits in sixteen, half the memory."""
+    if precision == "bfloat16":
+        return R.astype(jnp.bfloat16)
+    return R.astype(jnp.float16) if with_kernels(precision) else R
 
 
 def with_kernels(precision: str) -> bool:
@@ -312,73 +352,63 @@ def chunk_count(tokens: int, vocab: int, size: int) -> int:
 
 
 def _over_chunks(
-    x: Array, R: Array, target: Array, vocab: int, precision: str, slopes: bool
+    x: Array, R: Array, rows: Array, target: Array, vocab: int, precision: str, slopes: bool
 ) -> tuple[Array, ...]:
     """The loss and, with `slopes`, its gradients in x and R."""
     (tokens, width), dtype = x.shape, x.dtype
     kernels = slopes and with_kernels(precision)
-    # Sixteen bits hold as many digits as tf32 rounds to, in half the memory.
-    ten = jnp.float16 if kernels else dtype
-    factor = jnp.bfloat16 if precision == "bfloat16" else ten
-    scale = HALF_SCALE * tokens if kernels else 1.0
-    chunks = chunk_count(tokens, vocab, jnp.dtype(ten).itemsize)
-    # Tokens that fill up a chunk weigh nothing.
+    chunks = chunk_count(tokens, vocab, jnp.dtype(rows.dtype if kernels else dtype).itemsize)
+    # Tokens that fill up a chunk do not count.
     fill = -tokens % (chunks * TOKENS_MULTIPLE if kernels else chunks)
-    weight = jnp.pad(jnp.full(tokens, scale / tokens, dtype), (0, fill))
-    x, target = jnp.pad(x.astype(factor), ((0, fill), (0, 0))), jnp.pad(target, (0, fill))
-    place = jnp.arange(len(R))
-    rows, bias = R.astype(factor), jnp.where(place < vocab, R[:, width], -jnp.inf)
+    counted = jnp.pad(jnp.ones(tokens, dtype), (0, fill))
+    x, target = jnp.pad(x, ((0, fill), (0, R.shape[1] - width))), jnp.pad(target, (0, fill))
+    place, at_bias = jnp.arange(len(R)), np.eye(1, R.shape[1], width, dtype=dtype)
+    bias = jnp.where(place < vocab, R[:, width], -jnp.inf)
 
-    def beside(x: Array, more: int) -> Array:
-        """x, a column of `more`, and zeros: as wide as R."""
-        column = more * np.eye(1, R.shape[1] - width)
-        return jnp.concatenate(
-            [x, jnp.broadcast_to(column.astype(x.dtype), (len(x), column.size))], 1
-        )
-
-    def chunk(x: Array, target: Array, weight: Array) -> tuple[Array, ...]:
-        products = _product(beside(x, 0), rows, (1, 1), factor if kernels else dtype)
+    def chunk(x: Array, target: Array, counted: Array) -> tuple[Array, ...]:
+        # Biases are added unrounded: products leave them out, and their slopes are those of a column of 1.
+        plain, beside = x.astype(rows.dtype), x + at_bias
         if kernels:
-            from attomaton.transformer.kernels import errors
+            from attomaton.transformer.kernels import loss_and_slopes
 
-            each, error = errors(products, bias, target, weight)
-        else:
-            logits = products + bias
-            total = jax.nn.logsumexp(logits, axis=1)
-            each = total - jnp.take_along_axis(logits, target[:, None], axis=1)[:, 0]
-            if not slopes:
-                return ((weight * each).sum(),)
-            error = jnp.exp(logits - total[:, None]) - (place == target[:, None])
-            error = (error * weight[:, None]).astype(factor)
-        to_R = _product(error, beside(x, 1), (0, 0), dtype)
-        to_x = _product(error, rows, (1, 0), dtype)[:, :width]
-        return tuple(y / scale for y in ((weight * each).sum(), to_R, to_x))
+            given = plain, beside, R, rows, bias, target, counted, piece_count(vocab)
+            return tuple(y / tokens for y in loss_and_slopes(*given))
+        logits = _product(plain, rows, (1, 1), dtype) + bias
+        total = jax.nn.logsumexp(logits, axis=1)
+        each = total - jnp.take_along_axis(logits, target[:, None], axis=1)[:, 0]
+        loss = (counted * each).sum() / tokens
+        if not slopes:
+            return (loss,)
+        error = jnp.exp(logits - total[:, None]) - (place == target[:, None])
+        error = (error * (counted / tokens)[:, None]).astype(rows.dtype)
+        to_R = _product(error, beside.astype(rows.dtype), (0, 0), dtype)
+        return loss, to_R, _product(error, rows, (1, 0), dtype)
 
     def add(sums: tuple[Array, ...], given: tuple[Array, ...]) -> tuple[Any, Any]:
         parts = chunk(*given)
         return tuple(s + p for s, p in zip(sums, parts, strict=False)), parts[2:]
 
     if chunks == 1:
-        sums, each = (found := chunk(x, target, weight))[:2], found[2:]
+        sums, each = (found := chunk(x, target, counted))[:2], found[2:]
     else:
-        given = tuple(y.reshape(chunks, -1, *y.shape[1:]) for y in (x, target, weight))
+        given = tuple(y.reshape(chunks, -1, *y.shape[1:]) for y in (x, target, counted))
         nothing = (jnp.zeros((), dtype), jnp.zeros_like(R))[: 1 + slopes]
         sums, each = jax.lax.scan(add, nothing, given)
-    return (*sums, *(y.reshape(-1, width)[:tokens] for y in each))
+    return (*sums, *(y.reshape(-1, R.shape[1])[:tokens, :width] for y in each))
 
 
 def _loss_forward(
-    x: Array, R: Array, target: Array, vocab: int, precision: str
+    x: Array, R: Array, rows: Array, target: Array, vocab: int, precision: str
 ) -> tuple[Array, tuple[Array, Array]]:
-    loss, to_R, to_x = _over_chunks(x, R, target, vocab, precision, slopes=True)
+    loss, to_R, to_x = _over_chunks(x, R, rows, target, vocab, precision, slopes=True)
     return loss, (to_x, to_R)
 
 
 def _loss_backward(
     _: int, __: str, kept: tuple[Array, Array], push: Array
-) -> tuple[Array, Array, None]:
+) -> tuple[Array, Array, None, None]:
     to_x, to_R = kept
-    return push * to_x, push * to_R, None
+    return push * to_x, push * to_R, None, None
 
 
 joined_loss.defvjp(_loss_forward, _loss_backward)
@@ -390,12 +420,19 @@ def window_loss(
     target: Int[Array, "batch length"],
     settings: Settings,
     precision: str,
-    noise: tuple[Array, ...] | None = None,
+    noise: UInt16[Array, " numbers"] | None = None,
+    rounds: Float[Array, "filled wide"] | None = None,
+    run: Callable = run_layer,
 ) -> tuple[Float[Array, ""], tuple[Float[Array, "batch heads length length"], ...]]:
-    """The mean loss of a step's tokens, and every layer's attention; `rest` are the layers and the joined decoder."""
+    """The mean loss of a step's tokens, and every layer's attention.
+
+    `rest` are the layers and the joined decoder, `rounds` the latter as `rounded`, where it is at hand; `run` runs a
+    layer.
+    """
     layers, R = rest
-    x, maps = hidden_states(rows, layers, settings, noise)
-    flat = x.reshape(-1, settings.width), R, target.reshape(-1)
+    x, maps = hidden_states(rows, layers, settings, noise, run)
+    rounds = rounded(R, precision) if rounds is None else rounds
+    flat = x.reshape(-1, settings.width), R, rounds, target.reshape(-1)
     return joined_loss(*flat, settings.vocab, precision), maps
 
 

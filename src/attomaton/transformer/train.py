@@ -187,22 +187,26 @@ def _key(seed: Any, index: Any) -> Any:
 
 
 def _step(
-    plan: _Plan, windows: Any, state: _State, lr: Any, key: Any, step: Any
+    plan: _Plan, state: _State, rounds: Any, lr: Any, step: Any, window: Any, key: Any
 ) -> tuple[_State, Any]:
     """One run, its decoder joined, after one more step, and the loss before it."""
 
-    from attomaton.transformer.model import draw_noise, window_loss
+    from attomaton.transformer.model import draw_noise, run_layer, window_loss, with_kernels
 
     U, layers, R, _ = state.params
-    window = windows[step % len(windows)]
     tokens, target = window[:, :-1], window[:, 1:]
     rows = U.at[tokens].get(mode="promise_in_bounds")
     noise = None
     if plan.settings.dropout:
-        noise = draw_noise(jax.random.fold_in(key, step), plan.settings, *tokens.shape)
+        noise = draw_noise(key, plan.settings, *tokens.shape)
+    run = run_layer
+    if with_kernels(plan.precision):
+        from attomaton.transformer.fused import runner
+
+        run = runner(plan.settings, tokens.shape[1], plan.precision)
     gradient = jax.value_and_grad(window_loss, argnums=(0, 1), has_aux=True)
     (loss, _), (to_rows, to_rest) = gradient(
-        rows, (layers, R), target, plan.settings, plan.precision, noise
+        rows, (layers, R), target, plan.settings, plan.precision, noise, rounds, run
     )
     width = plan.settings.width
     move = _descend if plan.optimizer == "sgd" else _descend_adam
@@ -230,13 +234,18 @@ def _descend(
 ) -> _State:
     """Gradient descent; embeddings move at the window's tokens only."""
 
-    from attomaton.transformer.model import Params
+    from attomaton.transformer.model import Params, with_kernels
 
     tokens, rows, to_rows = flat
-    same = (tokens[:, None] == tokens[None]).astype(rows.dtype)
     # A token's whole gradient stands at each of its places, so that writing it twice does no harm.
-    whole = same @ to_rows
-    rate = lr * _clipped(plan, [(to_rows * whole).sum(), *_squares(to_rest)])
+    if with_kernels(plan.precision):
+        from attomaton.transformer.fused import sums_by_token
+
+        whole, along = sums_by_token(tokens, to_rows)
+    else:
+        whole = (tokens[:, None] == tokens[None]).astype(rows.dtype) @ to_rows
+        along = (to_rows * whole).sum()
+    rate = lr * _clipped(plan, [along, *_squares(to_rest)])
     U, *rest, _ = state.params
     U = U.at[tokens].set(rows - rate * whole, mode="promise_in_bounds")
     moved = jax.tree.map(lambda w, g: w - rate * g, tuple(rest), to_rest)
@@ -289,15 +298,21 @@ def _exact(plan: _Plan, program: Callable) -> Callable:
 
 def _build_steps(plan: _Plan) -> Callable:
     """`every` steps of all runs: their state and losses after them."""
-    from attomaton.transformer.model import Params, joined, parted
+    from attomaton.transformer.model import Params, joined, parted, rounded
 
     def segment(
         state: _State, lr: Any, index: Any, windows: Any, seed: Any, first: Any
     ) -> tuple[_State, Any]:
         key = _key(seed, index)
 
-        def step(state: _State, i: Any) -> tuple[_State, Any]:
-            return _step(plan, windows, state, lr, key, i)
+        def step(carry: tuple[_State, Any], given: tuple[Any, ...]) -> tuple[Any, Any]:
+            state, loss = _step(plan, *carry, lr, *given)
+            return (state, rounds(state)), loss
+
+        def rounds(state: _State) -> Any:
+            """The decoder as products read it, made in one go with the step that changes it; None where that is it."""
+            made = rounded(state.params.D, plan.precision)
+            return None if made is state.params.D else made
 
         def apart(p: Params) -> Params:
             return Params(p.U, p.layers, *parted(p.D, *plan.settings[:2]))
@@ -307,7 +322,10 @@ def _build_steps(plan: _Plan) -> Callable:
         state = each(lambda p: p._replace(D=joined(p.D, p.b), b=None), state)
         # A fixed number of steps: the device need not ask after each whether another follows.
         steps = first + jnp.arange(plan.every, dtype=jnp.int32)
-        state, losses = jax.lax.scan(step, state, steps)
+        # What every step is given is ready before the first: none waits for a few numbers.
+        keys = jax.vmap(partial(jax.random.fold_in, key))(steps)
+        given = steps, windows[steps % len(windows)], keys
+        (state, _), losses = jax.lax.scan(step, (state, rounds(state)), given)
         return each(apart, state), losses
 
     return _exact(plan, _side_by_side(segment, shared=3))
