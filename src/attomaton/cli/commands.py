@@ -123,8 +123,9 @@ class Command(Helped, typer.core.TyperCommand):
         forms = getattr(self.callback, "__annotations__", {})
         p: Any
         for p in self.params:
-            if (form := forms.get(p.name)) is not None:
-                p.process_value = partial(_processed, p, *get_args(form), p.process_value)
+            if p.name in forms:
+                kind, said = get_args(forms[p.name])
+                p.process_value = partial(_processed, p, kind, said, p.process_value)
 
     def rows(self) -> Sequence[tuple[str, str]]:
         """Names that the command takes and what they are, listed under the `heading`."""
@@ -173,7 +174,8 @@ def _plain(kind: Any, value: Any) -> Any:
     if isinstance(kind, UnionType):
         kind = next(x for x in get_args(kind) if x is not NoneType)
     if get_origin(kind) is list and isinstance(value, tuple | None):
-        taken = [_plain(*get_args(kind), x) for x in value or ()]
+        (one,) = get_args(kind)
+        taken = [_plain(one, x) for x in value or ()]
         return ... if ... in taken else taken
     if kind is Path and isinstance(value, str):
         readable = os.access(Path(value), os.R_OK) or not os.path.exists(Path(value))
