@@ -425,6 +425,18 @@ def test_a_plain_command_is_read_without_pydantic(chain, tmp_path):
     assert modules_after("graph", tmp_path / "M", "--last", "2", among=among[:1]) == []
 
 
+def test_a_command_built_alone_is_that_of_the_whole_program():
+    whole, alone = typer.main.get_command(cli.app).commands, set()
+    for name in whole:
+        commands = typer.main.get_command(cli._asked([name, "x"])).commands
+        assert list(commands) in ([name], list(whole))
+        told = [x[name].get_help(typer.Context(x[name], info_name=name)) for x in (commands, whole)]
+        assert told[0] == told[1]
+        alone |= {name} if len(commands) == 1 else set()
+    assert {"fit", "predict", "explain"} <= alone
+    assert cli._asked([]) is cli._asked(["--help"]) is cli._asked(["nothing"]) is cli.app
+
+
 WORDS = ("1", "-1", "007", "1_0", "２", "1.5", "é\udc80", "-", ".", "no/such", "", " ", "a\n")
 
 

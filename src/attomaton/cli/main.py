@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Annotated, Any
 
 import typer
@@ -91,6 +92,16 @@ for part in (data, fit, predictor, ask, summary, scan, verify, probe, runs, lab)
 runs.program = app
 
 
+def _asked(words: list[str]) -> Any:
+    """The command line as far as these words go: where the first names a command, the others need not be built."""
+    named = [x for x in app.registered_commands if getattr(x.callback, "__name__", "") in words[:1]]
+    if not named:
+        return app
+    one = copy(app)
+    one.registered_commands, one.registered_groups = named, []
+    return one
+
+
 def main() -> None:
     """Run the command line; every error of ours is one message and its exit code."""
     prepare_streams()
@@ -100,7 +111,7 @@ def main() -> None:
     try:
         if any("\0" in word for word in arguments):
             raise UsageError("a zero byte stands in the command; no file or token has one.")
-        app(args=arguments, prog_name="attomaton")
+        _asked(arguments)(args=arguments, prog_name="attomaton")
     except AttomatonError as error:
         if debug:
             raise
