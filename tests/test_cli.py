@@ -423,6 +423,7 @@ def test_a_plain_command_is_read_without_pydantic(chain, tmp_path):
     among = ("pydantic", "scipy")
     assert modules_after("predict", tmp_path / "M", "1", "2", "--top", 3, among=among) == []
     assert modules_after("graph", tmp_path / "M", "--last", "2", among=among[:1]) == []
+    assert modules_after("runs", "ls", tmp_path, among=among[:1]) == []
 
 
 def test_a_command_built_alone_is_that_of_the_whole_program():

@@ -102,7 +102,7 @@ _SHARED: dict[str, tuple[tuple[inspect.Parameter, ...], Callable[..., Any]]] = {
 }
 
 
-class Helped:
+class _Helped:
     """What has `--help`: when that is not given it is False, not a value that has to be read."""
 
     def get_help_option(self, ctx: Any) -> Any:
@@ -113,7 +113,11 @@ class Helped:
         return made
 
 
-class Command(Helped, typer.core.TyperCommand):
+class Group(_Helped, typer.core.TyperGroup):
+    """Commands under one name."""
+
+
+class Command(_Helped, typer.core.TyperCommand):
     """A command; a path that looks like an option is refused, and `rows` may end its help."""
 
     heading = ""

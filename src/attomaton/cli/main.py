@@ -7,11 +7,10 @@ from copy import copy
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
 from attomaton.base.caches import keep_compiled
 from attomaton.cli import ask, data, fit, lab, predictor, probe, runs, scan, summary, verify
-from attomaton.cli.commands import Helped
+from attomaton.cli.commands import Group
 from attomaton.cli.console import fail, prepare_streams, reader_gone
 from attomaton.cli.options import option
 from attomaton.errors import AttomatonError, UsageError, visible
@@ -22,7 +21,7 @@ GROUPS = ("Data", "Learn", "Ask", "Training", "Scan and snap", "Check", "Folders
 _Misused: Any = typer.BadParameter.__mro__[1]
 
 
-class _Commands(Helped, typer.core.TyperGroup):
+class _Commands(Group):
     """The commands; what the library says of a user's words passes through `visible`, like all that is printed."""
 
     def make_context(self, *given: Any, **named: Any) -> Any:
