@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from safetensors.numpy import load_file
 
 from attomaton.claims.registry import CLAIMS, figures
 from attomaton.cli import main as cli
+from attomaton.cli.commands import Command
 from attomaton.corpus.reading import OPTIONS
 
 
@@ -414,6 +416,51 @@ def test_predict_starts_without_scipy(tmp_path):
     fitted = modules_after("fit", tmp_path / "d.jsonl", "-o", tmp_path / "M", among=among)
     assert fitted == ["scipy"]  # a control
     assert modules_after("predict", tmp_path / "M", "a", "b", "q", among=among) == []
+
+
+def test_a_plain_command_is_read_without_pydantic(chain, tmp_path):
+    assert modules_after("fit", chain, "-o", tmp_path / "M", among=("pydantic",)) == []
+    among = ("pydantic", "scipy")
+    assert modules_after("predict", tmp_path / "M", "1", "2", "--top", 3, among=among) == []
+    assert modules_after("graph", tmp_path / "M", "--last", "2", among=among[:1]) == []
+    assert modules_after("runs", "ls", tmp_path, among=among[:1]) == []
+
+
+def test_a_command_built_alone_is_that_of_the_whole_program():
+    whole, alone = typer.main.get_command(cli.app).commands, set()
+    for name in whole:
+        commands = typer.main.get_command(cli._asked([name, "x"])).commands
+        assert list(commands) in ([name], list(whole))
+        told = [x[name].get_help(typer.Context(x[name], info_name=name)) for x in (commands, whole)]
+        assert told[0] == told[1]
+        alone |= {name} if len(commands) == 1 else set()
+    assert {"fit", "predict", "explain"} <= alone
+    assert cli._asked([]) is cli._asked(["--help"]) is cli._asked(["nothing"]) is cli.app
+
+
+WORDS = ("1", "-1", "007", "1_0", "２", "1.5", "é\udc80", "-", ".", "no/such", "", " ", "a\n")
+
+
+def test_what_is_plain_is_read_as_the_library_would(tmp_path):
+    def outcome(process):
+        try:
+            found = process(ctx, value)
+        except typer.BadParameter.__mro__[1] as error:
+            return type(error), error.format_message()
+        found = list(found) if isinstance(found, tuple) else found
+        return type(found), found
+
+    taken = set()
+    for name, command in typer.main.get_command(cli.app).commands.items():
+        ctx = typer.Context(command, info_name=name)
+        for p in command.params if isinstance(command, Command) else ():
+            many = p.multiple or p.nargs < 0
+            for word in (*WORDS, str(tmp_path), None, p.default):
+                value = (word,) if isinstance(word, str) and many else word
+                ours = outcome(p.process_value)
+                assert ours == outcome(partial(type(p).process_value, p)), (name, p.name, value)
+                taken.add(ours[0])
+    assert {str, int, type(tmp_path), list} <= taken
 
 
 def test_the_installed_command_answers():

@@ -49,7 +49,7 @@ def stuck(**_):
     libc.pthread_mutex_lock(mutex)
     threading.Timer(0.1, send).start()
     libc.pthread_mutex_lock(mutex)
-attomaton.cli.main.app = stuck
+attomaton.cli.main._asked = lambda words: stuck
 """
 
 

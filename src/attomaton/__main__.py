@@ -3,6 +3,7 @@
 
 def main() -> None:
     """Run the command line, ready to be interrupted at any moment."""
+    import gc
     import signal
     import sys
     import warnings
@@ -21,6 +22,7 @@ def main() -> None:
 
         run()
     finally:
+        gc.freeze()  # all ends with the process: to search it for cycles first takes longer than many commands
         interrupts.too_late()
 
 

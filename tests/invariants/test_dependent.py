@@ -9,7 +9,7 @@ from tests.invariants.harness import holds_for, refuted
 from tests.invariants.strategies import data, rotation, seeds, shuffled, solved, table
 from tests.oracle import unit_rows
 
-from attomaton.mechanics.theory import limit as room
+from attomaton.mechanics.theory import dependent as room
 
 SAME = 1e-6  # of numbers of the size of W: two runs of a solver on one problem written differently
 NARROW = 1e3  # ‖W_svm‖ of unit vectors from which margins are too narrow to be told from ties

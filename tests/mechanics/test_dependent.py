@@ -274,7 +274,7 @@ def crowded(number: int) -> Limit:
 
 def test_a_fit_in_w_itself_equals_the_one_by_features(monkeypatch):
     direct = [crowded(i) for i in range(4)]
-    monkeypatch.setattr(limit_module, "all_tied", lambda *_: None)
+    monkeypatch.setattr(extremes, "all_tied", lambda *_: None)
     for one, other in zip(direct, [crowded(i) for i in range(4)], strict=True):
         assert not one.graph.dag[0].size
         assert np.array_equal(one.graph.component, other.graph.component)
@@ -349,7 +349,7 @@ def test_independent_vectors_of_many_pairs_take_the_way_of_dependent_ones(monkey
     E = check_embeddings(oracle.unit_rows(rng, 20, 24))
     one = solve_limit(samples, E)
     for module, name, value in (
-        (limit_module, "COUPLED_PAIRS", 10), (extremes, "SMALL", 0), (limit_module, "linear_ties", None)
+        (limit_module, "COUPLED_PAIRS", 10), (extremes, "SMALL", 0), (dependent, "linear_ties", None)
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
     other = solve_limit(samples, E)

@@ -9,9 +9,8 @@ from tests import oracle
 
 from attomaton.errors import SolverError
 from attomaton.mechanics.data import Embeddings, check_embeddings
-from attomaton.mechanics.theory import limit as limit_module
+from attomaton.mechanics.theory import dependent, extremes, normal
 from attomaton.mechanics.theory import mixed as mixed_module
-from attomaton.mechanics.theory import normal
 from attomaton.mechanics.theory.extremes import Rows
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.interior import shortest, split
@@ -32,8 +31,12 @@ def drawn(number: int) -> Limit:
     raw = oracle.draw(rng, 20, 26, 8, repeats=True, weighted=True)
     E = check_embeddings(2.0 * oracle.unit_rows(rng, 20, 6))
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("all_tied", "tied_apart", "mixed"):
-            patch.setattr(limit_module, name, lambda *_: None)
+        for module, name in (
+            (extremes, "all_tied"),
+            (extremes, "tied_apart"),
+            (mixed_module, "mixed"),
+        ):
+            patch.setattr(module, name, lambda *_: None)
         return solve_limit(raw.samples(), E)
 
 
@@ -70,7 +73,7 @@ def test_interior_points_find_what_a_split_one_by_one_finds(problems):
 
 
 def test_a_limit_takes_this_way_between_the_two_ends(problems, monkeypatch):
-    monkeypatch.setattr(limit_module, "linear_ties", None)  # would fail
+    monkeypatch.setattr(dependent, "linear_ties", None)  # would fail
     for other in problems[:2]:
         found = solve_limit(other.samples, other.embeddings)
         assert found.svm.norm == pytest.approx(other.svm.norm, rel=1e-8)

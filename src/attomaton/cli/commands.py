@@ -1,13 +1,16 @@
 """What makes a function a command: its group, its help, and parameters that stand for several options."""
 
 import inspect
+import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 import typer.core
@@ -99,10 +102,34 @@ _SHARED: dict[str, tuple[tuple[inspect.Parameter, ...], Callable[..., Any]]] = {
 }
 
 
-class Command(typer.core.TyperCommand):
+class _Helped:
+    """What has `--help`: when that is not given it is False, not a value that has to be read."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option, made by the library."""
+        made = super().get_help_option(ctx)  # type: ignore[misc]
+        if made is not None:
+            made.default = False
+        return made
+
+
+class Group(_Helped, typer.core.TyperGroup):
+    """Commands under one name."""
+
+
+class Command(_Helped, typer.core.TyperCommand):
     """A command; a path that looks like an option is refused, and `rows` may end its help."""
 
     heading = ""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        forms = getattr(self.callback, "__annotations__", {})
+        p: Any
+        for p in self.params:
+            if p.name in forms:
+                kind, said = get_args(forms[p.name])
+                p.process_value = partial(_processed, p, kind, said, p.process_value)
 
     def rows(self) -> Sequence[tuple[str, str]]:
         """Names that the command takes and what they are, listed under the `heading`."""
@@ -132,6 +159,34 @@ class Command(typer.core.TyperCommand):
         if self.heading:
             with formatter.section(self.heading):
                 formatter.write_dl(list(self.rows()))
+
+
+def _processed(p: Any, kind: Any, said: Any, process: Any, ctx: Any, value: Any) -> Any:
+    """The value of a parameter: what is plain as it stands, all else as the library reads it.
+
+    Newer versions of it load pydantic to read a value, even one that was not given: that takes as long as all the rest.
+    """
+    missing, bounded = value in (None, ()), (said.min, said.max) != (None, None)
+    plain = ... if (p.required if missing else bounded) else _plain(kind, value)
+    if plain is ...:
+        return process(ctx, value)
+    return plain if p.callback is None else p.callback(ctx, p, plain)
+
+
+def _plain(kind: Any, value: Any) -> Any:
+    """A value of this kind, where nothing has to be asked about it; otherwise `...`."""
+    if isinstance(kind, UnionType):
+        kind = next(x for x in get_args(kind) if x is not NoneType)
+    if get_origin(kind) is list and isinstance(value, tuple | None):
+        (one,) = get_args(kind)
+        taken = [_plain(one, x) for x in value or ()]
+        return ... if ... in taken else taken
+    if kind is Path and isinstance(value, str):
+        readable = os.access(Path(value), os.R_OK) or not os.path.exists(Path(value))
+        return Path(value) if readable else ...
+    if kind is int and isinstance(value, str) and re.fullmatch("0|[1-9][0-9]{0,17}", value):
+        return int(value)
+    return value if value is None or type(value) is kind else ...
 
 
 def listing(title: str, names: Callable[[], Sequence[tuple[str, str]]]) -> type[Command]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.cli.commands import command
+from attomaton.cli.commands import Group, command
 from attomaton.cli.console import emit, progress_bar
 from attomaton.cli.options import Data, Json, argument, option, said
 from attomaton.errors import UsageError, one_of, visible, whole_number
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
 
 app = typer.Typer()
-group = typer.Typer(help="Inspect a data file, or draw random data.", no_args_is_help=True)
+group = typer.Typer(
+    cls=Group, help="Inspect a data file, or draw random data.", no_args_is_help=True
+)
 app.add_typer(group, name="data", rich_help_panel="Data")
 MOST_SYNTH = 100_000_000  # tokens of a data set that is drawn in memory
 

@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
 from attomaton.base.caches import keep_compiled
 from attomaton.cli import ask, data, fit, lab, predictor, probe, runs, scan, summary, verify
+from attomaton.cli.commands import Group
 from attomaton.cli.console import fail, prepare_streams, reader_gone
 from attomaton.cli.options import option
 from attomaton.errors import AttomatonError, UsageError, visible
@@ -20,7 +21,7 @@ GROUPS = ("Data", "Learn", "Ask", "Training", "Scan and snap", "Check", "Folders
 _Misused: Any = typer.BadParameter.__mro__[1]
 
 
-class _Commands(typer.core.TyperGroup):
+class _Commands(Group):
     """The commands; what the library says of a user's words passes through `visible`, like all that is printed."""
 
     def make_context(self, *given: Any, **named: Any) -> Any:
@@ -90,6 +91,16 @@ for part in (data, fit, predictor, ask, summary, scan, verify, probe, runs, lab)
 runs.program = app
 
 
+def _asked(words: list[str]) -> Any:
+    """The command line as far as these words go: where the first names a command, the others need not be built."""
+    named = [x for x in app.registered_commands if getattr(x.callback, "__name__", "") in words[:1]]
+    if not named:
+        return app
+    one = copy(app)
+    one.registered_commands, one.registered_groups = named, []
+    return one
+
+
 def main() -> None:
     """Run the command line; every error of ours is one message and its exit code."""
     prepare_streams()
@@ -99,7 +110,7 @@ def main() -> None:
     try:
         if any("\0" in word for word in arguments):
             raise UsageError("a zero byte stands in the command; no file or token has one.")
-        app(args=arguments, prog_name="attomaton")
+        _asked(arguments)(args=arguments, prog_name="attomaton")
     except AttomatonError as error:
         if debug:
             raise

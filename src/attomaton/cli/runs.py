@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.commands import command
+from attomaton.cli.commands import Group, command
 from attomaton.cli.console import emit, progress_bar
 from attomaton.cli.options import Json, argument, option
 from attomaton.errors import (
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 program = app  # the whole command line, to which these commands belong: `main` says which
-group = typer.Typer(help="List, show, compare, check and delete folders.", no_args_is_help=True)
+group = typer.Typer(
+    cls=Group, help="List, show, compare, check and delete folders.", no_args_is_help=True
+)
 app.add_typer(group, name="runs", rich_help_panel="Folders")
 HOME = Path("runs")  # where runs lie that were not told where to lie
 

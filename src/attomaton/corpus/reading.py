@@ -16,7 +16,6 @@ from typing import Protocol, runtime_checkable
 from attomaton.corpus.files import EVENTS, LOGS, SEPARATED, check_content, format_of
 from attomaton.corpus.guesses import Guess
 from attomaton.corpus.ordering import Ordering
-from attomaton.corpus.text import SPLITS
 from attomaton.corpus.times import DATES
 from attomaton.disk.records import absent
 from attomaton.errors import UsageError, one_of, whole_number
@@ -154,6 +153,8 @@ class Reading:
                 f"{path}: {', '.join(cutting)} says how to cut plain text, and {what} is cut already."
             )
         if self.split is not None:
+            from attomaton.corpus.text import SPLITS
+
             one_of("split", self.split, SPLITS)
         if self.dates is not None:
             one_of("dates", self.dates, DATES)

@@ -18,14 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attomaton.base.face import Shown, Tabular, figure_of
 from attomaton.base.lazily import pa
 from attomaton.base.shapes import Bool, Float, Int
-from attomaton.corpus.given import Contexts, read_contexts
 from attomaton.corpus.samples import Samples, read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, number, visible, whole_number
@@ -47,6 +46,9 @@ from attomaton.mechanics.theory.many import (
     with_reasons,
 )
 from attomaton.numerics import ragged_softmax, sorted_unique
+
+if TYPE_CHECKING:
+    from attomaton.corpus.given import Contexts
 
 NO_ANSWER = "Nothing was learned about contexts that end in the last token: there is no prediction."
 SUGGESTED = 5  # unknown tokens of a context for which the nearest known one is looked up
@@ -255,7 +257,7 @@ class Automaton(Shown):
         return max(probability, key=probability.__getitem__) if probability else None
 
     def predict_many(
-        self, contexts: Contexts, radius: float = np.inf, *, ids: bool = False
+        self, contexts: "Contexts", radius: float = np.inf, *, ids: bool = False
     ) -> Answers:
         """The answers of `predict_proba` to many contexts, all at once: a record of arrays, one row each.
 
@@ -270,6 +272,8 @@ class Automaton(Shown):
         if ids:
             rows = whole_rows(contexts, len(self.limit.graph.vocabulary))
             return self.predict_ids(rows.ravel(), np.full(len(rows), rows.shape[1]), radius)
+        from attomaton.corpus.given import read_contexts
+
         given = contexts if hasattr(contexts, "__len__") else list(contexts)
         tokens, length = read_contexts(given)[:2]
         flat, outside = self.limit.graph.vocabulary.ids_of(tokens), dict[int, dict[Label, None]]()
@@ -290,7 +294,7 @@ class Automaton(Shown):
         radius = number("radius", radius, least=0)
         return answer_many(self.limit, ids, length, radius, unknown=unknown, reach=self._reach)
 
-    def explain_many(self, contexts: Contexts) -> Answers:
+    def explain_many(self, contexts: "Contexts") -> Answers:
         """The same at the end of training, with the reason why each token won or lost (`Answers.reason`)."""
         return with_reasons(self.predict_many(contexts))
 

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attomaton.base.shapes import Float, Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import visible
-from attomaton.mechanics.theory.extremes import Rows
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.mechanics.theory.matrices import Matrices
-from attomaton.mechanics.theory.normal import factors
+
+if TYPE_CHECKING:
+    from attomaton.mechanics.theory.extremes import Rows
 
 EXACT = 1e-9  # residual of a sum, in units of the longest difference, that counts as nothing
 # Distance from the span of the ties, in units of a difference, at which it lies inside
@@ -151,8 +152,11 @@ class TieFinder:
         return float(lsqr(whole, target.ravel(), atol=1e-12, btol=1e-12, iter_lim=STEPS)[3])
 
     @cached_property
-    def _rows(self) -> Rows:
+    def _rows(self) -> "Rows":
         """The tied differences."""
+        from attomaton.mechanics.theory.extremes import Rows
+        from attomaton.mechanics.theory.matrices import Matrices
+
         graph = self.graph
         lasts, last = np.unique(graph.pair_last, return_inverse=True)
         space = Matrices(self.E[graph.pair_token], self.E[lasts], last, 1.0)
@@ -195,6 +199,8 @@ class TieFinder:
         nothing = float(np.linalg.norm(above) * np.linalg.norm(query)) / scale
         if nothing <= EXACT:
             return (), nothing
+        from attomaton.mechanics.theory.normal import factors
+
         key, last = factors(self._rows)
         own = np.flatnonzero(graph.pair_last[self._rows.above] == q)
         found = self._solved(own, key[own], above)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from attomaton.base.lazily import pa
 from attomaton.base.shapes import Bool, Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Label
-from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError, UsageError, counted, visible
 from attomaton.mechanics.theory.finite import (
     DENSE,
@@ -42,6 +41,9 @@ from attomaton.mechanics.theory.finite import (
 )
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.numerics import ragged_indices, row_pointer, sum_by
+
+if TYPE_CHECKING:
+    from attomaton.corpus.windows import Windows
 
 LEVEL = 0.95  # of every interval
 NORMAL = 1.959963984540054  # how many standard errors one reaches to either side: the normal quantile at 97.5 %
@@ -445,7 +447,7 @@ def luce_errors(
     graph: PriorityGraph,
     samples: Samples,
     log_pi: Float[np.ndarray, " pairs"],
-    windows: Windows | None = None,
+    windows: "Windows | None" = None,
 ) -> StandardErrors:
     """The standard errors of a limit, from what it is made of: see `Limit.standard_errors`."""
     if windows is not None:
@@ -462,8 +464,10 @@ def luce_errors(
     return StandardErrors(graph, items, choices, theta, sequence, floor)
 
 
-def _unmerged(samples: Samples, windows: Windows) -> Samples:
+def _unmerged(samples: Samples, windows: "Windows") -> Samples:
     """The windows behind samples, one sample each."""
+    from attomaton.corpus.windows import Windows
+
     if not isinstance(windows, Windows):
         raise UsageError(
             f"windows: {type(windows).__name__} is no Windows. Use read_windows(file)."

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,24 +14,17 @@ from attomaton.base.progress import Progress, quiet
 from attomaton.base.shapes import Float, Int
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
-from attomaton.corpus.windows import Windows
 from attomaton.errors import SolverError, UsageError, counted
 from attomaton.mechanics.data import Embeddings, check_embeddings, expect_rows
-from attomaton.mechanics.theory.decoder import decoder_samples
-from attomaton.mechanics.theory.dependent import (
-    dependent_finite,
-    dependent_svm,
-    linear_ties,
-    pair_features,
-)
-from attomaton.mechanics.theory.extremes import all_tied, tied_apart
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.information import StandardErrors, luce_errors
-from attomaton.mechanics.theory.mixed import mixed
-from attomaton.mechanics.theory.norms import Norm, NormLimit, check_norm, norm_limit
 from attomaton.mechanics.theory.svm import COUPLED_PAIRS, GraphSVM, graph_svm
 from attomaton.results import absent
+
+if TYPE_CHECKING:
+    from attomaton.corpus.windows import Windows
+    from attomaton.mechanics.theory.norms import Norm, NormLimit
 
 # Width above which a dense d×d matrix is refused (two of them would take 400 MB)
 DENSE_WIDTH = 5000
@@ -102,7 +95,9 @@ class Limit(Tabular):
     svm: GraphSVM
     finite: FiniteComponent
     embeddings: Embeddings | None = None
-    direction: NormLimit | None = None  # in the norm that was asked for; None: `svm`, in Frobenius'
+    direction: "NormLimit | None" = (
+        None  # in the norm that was asked for; None: `svm`, in Frobenius'
+    )
 
     def _in_short(self) -> str:
         return (
@@ -173,7 +168,7 @@ class Limit(Tabular):
         S = (queries[lasts] @ W)[which]
         return np.where((last >= 0) & (token >= 0), (S * keys[token]).sum(axis=1), 0.0)
 
-    def standard_errors(self, windows: Windows | None = None) -> StandardErrors:
+    def standard_errors(self, windows: "Windows | None" = None) -> StandardErrors:
         """How sure the soft numbers are, from the observed information of the Luce fits.
 
         With the `windows` it was fitted to, windows of one sequence (a case of an event log, a document of a text)
@@ -292,7 +287,7 @@ def solve_limit(
     samples: Samples | None = None,
     embeddings: Table | None = None,
     stage: Callable[[str, float | None], None] = lambda name, seconds: None,
-    norm: Norm = "frobenius",
+    norm: "Norm" = "frobenius",
     *,
     keys: Table | None = None,
     queries: Table | None = None,
@@ -317,6 +312,12 @@ def solve_limit(
     >>> limit.svm.score.round(9).tolist(), limit.finite.loss_floor
     ([1.0, 0.0, -1.0], 0.0)
     """
+    # Whoever only opens a limit needs no solver.
+    from attomaton.mechanics.theory import dependent, extremes
+    from attomaton.mechanics.theory.decoder import decoder_samples
+    from attomaton.mechanics.theory.mixed import mixed
+    from attomaton.mechanics.theory.norms import check_norm, norm_limit
+
     if keys is not None or queries is not None or support is not None:
         if samples is not None or embeddings is not None:
             raise UsageError("solve_limit takes samples, or keys, queries and support, not both.")
@@ -341,20 +342,20 @@ def solve_limit(
     if embeddings is None or (embeddings.independent and few):
         finite = timed("luce", finite_component, graph, samples, embeddings)
         svm = timed("svm", graph_svm, graph, samples, embeddings)
-    elif (whole := timed("ties", all_tied, graph, samples, embeddings)) is not None:
+    elif (whole := timed("ties", extremes.all_tied, graph, samples, embeddings)) is not None:
         graph, finite = whole
         # Nothing is above anything: 0 whatever the embeddings.
         svm = timed("svm", graph_svm, graph, samples)
-    elif (apart := timed("svm", tied_apart, graph, samples, embeddings)) is not None:
+    elif (apart := timed("svm", extremes.tied_apart, graph, samples, embeddings)) is not None:
         graph, finite, svm = apart
     elif (both := timed("ties", mixed, graph, samples, embeddings, progress)) is not None:
         graph, finite, svm = both
     else:
-        features = timed("ties", pair_features, graph, embeddings)
-        ties = timed("ties", linear_ties, graph, features)
+        features = timed("ties", dependent.pair_features, graph, embeddings)
+        ties = timed("ties", dependent.linear_ties, graph, features)
         graph = ties.graph
-        finite = timed("luce", dependent_finite, ties, samples)
-        svm = timed("svm", dependent_svm, ties, samples)
+        finite = timed("luce", dependent.dependent_finite, ties, samples)
+        svm = timed("svm", dependent.dependent_svm, ties, samples)
     check_finite(graph, finite, svm)
     direction = None
     if norm != "frobenius":
