@@ -5,4 +5,4 @@ from pathlib import Path
 
 def beside(module: str, name: str) -> str:
     """The text of a file beside a module, which says where it is by its `__file__`."""
-    return Path(module).with_name(name).read_text(encoding="utf-8")
+    return (Path(module).parent / name).read_text(encoding="utf-8")

@@ -27,16 +27,6 @@ from attomaton.report.words import percent
 CAFE = Shared[Cafe](Cafe)
 TRAIN = "story training"
 MOST = 12  # tokens of the sentence a page begins with
-CSS = """
-.ask-answer { font-size: 1.35rem; font-weight: 600; line-height: 1.35; }
-.ask-why { margin: 0; padding-left: 1.1rem; line-height: 1.5; display: grid; gap: .2rem; }
-.story-steps { display: flex; flex-wrap: wrap; gap: .3rem; }
-.story-steps .q-btn { border: 1px solid var(--line); border-radius: 99px; padding: 2px 12px; }
-.story-body { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr) minmax(0, 1.2fr); width: 100%;
-  align-items: start; }
-.story-figure { min-height: 17rem; min-width: 0; width: 100%; } .story-figure .pg-frame { height: 17rem; }
-@media (max-width: 900px) { .story-body { grid-template-columns: minmax(0, 1fr); } }
-"""
 
 
 # One sentence in, one answer out
@@ -133,7 +123,6 @@ class Story:
 
     async def build(self) -> None:
         """The card with the steps."""
-        ui.add_css(CSS)
         with card("The story in six steps, on the café’s counter", "story"):
             with (
                 ui.element("div")
