@@ -183,7 +183,7 @@ def shard_bags(job: Job, shard: int) -> None:
         int(samples.rows.sum()), len(samples), samples.total_weight, float(samples.weight.max()),
         int(label[0]), int(label[-1]),
     )  # fmt: skip
-    write_whole(job.file("json", shard), lambda path: write_json(path, record))
+    write_whole(job.file("json", shard), write_json, record)
 
 
 def merge_graph(job: Job) -> None:
@@ -279,7 +279,7 @@ def write_edges(task: tuple[Job, int, list[ShardRecord]]) -> None:
     columns = (last, own.label, own.token, own.weight, multiplier)
     write_shard_edges(Path(job.work), job.part.number, shard, columns)
     record = EdgeRecord(len(own.label), worst_margin(graph, svm["score"], own))
-    write_whole(job.file("written.json", shard), lambda path: write_json(path, record))
+    write_whole(job.file("written.json", shard), write_json, record)
 
 
 @dataclass(frozen=True)
@@ -582,7 +582,7 @@ def summed_together(
 
 
 def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    write_whole(path, lambda file: write_arrays(file, arrays))
+    write_whole(path, write_arrays, arrays)
 
 
 def _save_fit(path: Path, items: Int[np.ndarray, " items"], found: Found) -> None:

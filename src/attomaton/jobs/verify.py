@@ -167,7 +167,7 @@ def check_claim(asked: _Asked, name: str) -> Checked:
     )
     # What ended in an error is tried again by the next process; all else is done.
     if error is None:
-        write_whole(asked.folder / f"{name}.json", lambda path: write_json(path, checked))
+        write_whole(asked.folder / f"{name}.json", write_json, checked)
     return as_record(Checked, plain(checked), name)
 
 
