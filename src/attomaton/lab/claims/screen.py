@@ -254,20 +254,7 @@ _COLUMNS = [
     )
 ]
 # Symbol, word and colour say the verdict; text reaches the page through Vue alone.
-_BODY = """<q-tr :props="props" tabindex="0" :class="{here: props.row.here}" :aria-selected="props.row.here"
-@click="$parent.$emit('choose', props.row.claim)" @keyup.enter="$parent.$emit('choose', props.row.claim)">
-<q-td key="claim" :props="props"><strong class="whitespace-nowrap">{{ props.row.claim }}</strong></q-td>
-<q-td key="verdict" :props="props"><span class="claim-mark" :class="props.row.verdict_kind">{{
-props.row.verdict }}</span></q-td>
-<q-td key="title" :props="props"><div class="title-cell">{{ props.row.title }}
-<div v-if="props.row.paper"><small>{{ props.row.paper }}</small></div></div></q-td>
-<q-td key="control" :props="props"><span :class="{'text-negative': props.row.control_kind === 'bad'}">{{
-props.row.control }}</span></q-td>
-<q-td key="figures" :props="props"><small>{{ props.row.figures }}</small></q-td>
-<q-td key="seconds" :props="props">{{ props.row.seconds }}</q-td>
-<q-td key="can" :props="props"><q-btn v-if="props.row.can" flat round dense size="sm" icon="play_arrow"
-:aria-label="'Check ' + props.row.claim + ' alone'" @click.stop="$parent.$emit('check', props.row.claim)"
-@keyup.enter.stop><q-tooltip>Check this one</q-tooltip></q-btn></q-td></q-tr>"""
+_BODY = beside(__file__, "row.vue")
 
 
 SCREEN = Screen(
