@@ -60,7 +60,6 @@ from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.mechanics.theory.divided import (
     Dense,
     Edges,
-    Found,
     Keep,
     Sparse,
     Sums,
@@ -91,9 +90,8 @@ from attomaton.mechanics.theory.finite import (
     KNOWN,
     FiniteComponent,
     FiniteSubspace,
-    luce_fit,
-    luce_loss,
-    refuse,
+    Found,
+    certified_fit,
     tied_with_label,
 )
 from attomaton.mechanics.theory.graph import PriorityGraph
@@ -220,13 +218,7 @@ def fit_gathered(task: tuple[Job, list[int], float]) -> None:
     graph, chosen = _graph(job), np.array(components, np.int64)
     found = [tied_samples(graph, _ties(job, shard), chosen) for shard in job.shards]
     items, choices = gathered_choices(graph, merge_samples(joined(found)), scale)
-    theta, error = luce_fit(choices)
-    look = luce_loss(choices, theta)
-    slope = float(np.abs(look.gradient / choices.group_weight[choices.group]).max(initial=0.0))
-    off = float(error.max(initial=0.0))
-    if not (slope <= CERTIFIED and off <= KNOWN):
-        refuse(graph, items, choices, int(np.argmax(error)) if len(error) else 0, slope, off)
-    _save_fit(job.file("luce"), items, Found(theta, float(look.loss.sum()), slope, off))
+    _save_fit(job.file("luce"), items, certified_fit(graph, items, choices))
 
 
 def look(sums: Callable[..., Any], theta: Float[np.ndarray, " size"], task: "Component") -> Any:
