@@ -4,7 +4,6 @@ import shlex
 
 from nicegui import events, ui
 
-from attomaton.base.assets import beside
 from attomaton.corpus.files import PACKED, text_format
 from attomaton.lab.data.reading import aside_in_words
 from attomaton.lab.graph.data import TokenGraph, part_of
@@ -216,10 +215,4 @@ def _folders(view: View) -> None:
             view.watch(job)
 
 
-SCREEN = Screen(
-    "/",
-    "Start",
-    "home",
-    StartPage.build,
-    beside(__file__, "start.md"),
-)
+SCREEN = Screen("/", "Start", "home", StartPage.build)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from inspect import getfile
 from typing import Any
 from urllib.parse import urlencode
 
@@ -37,14 +38,18 @@ def reload(_: Job) -> None:
 
 @dataclass(frozen=True)
 class Screen:
-    """A page of the lab: where it is, what it is called, what it explains, and the function that fills it."""
+    """A page of the lab: where it is, what it is called, and the function that fills it."""
 
     path: str
     title: str
     icon: str
     build: Callable[["View"], Awaitable[None]]
-    help: str  # Markdown: definition, formula, reference
     wants: tuple[str, ...] = ("data", "model", "run")  # kinds of items it can show
+
+    @property
+    def help(self) -> str:
+        """What it explains, in Markdown: definition, formula, reference; `help.md` beside what fills it."""
+        return beside(getfile(getattr(self.build, "__self__", self.build)), "help.md")
 
 
 class View:

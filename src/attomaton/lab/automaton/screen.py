@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from nicegui import ui
 
-from attomaton.base.assets import beside
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import AttomatonError, UsageError
 from attomaton.lab.automaton import tokens
@@ -380,6 +379,5 @@ SCREEN = Screen(
     "Automaton",
     "precision_manufacturing",
     build,
-    beside(__file__, "help.md"),
     wants=("data", "model", "run", "predictor"),
 )

@@ -257,11 +257,4 @@ _COLUMNS = [
 _BODY = beside(__file__, "row.vue")
 
 
-SCREEN = Screen(
-    "/claims",
-    "Claims",
-    "fact_check",
-    ClaimsPage.build,
-    beside(__file__, "help.md"),
-    wants=("verification",),
-)
+SCREEN = Screen("/claims", "Claims", "fact_check", ClaimsPage.build, wants=("verification",))

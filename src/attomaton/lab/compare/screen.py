@@ -8,7 +8,6 @@ from typing import Any
 
 from nicegui import ui
 
-from attomaton.base.assets import beside
 from attomaton.claims.comparison import Comparison
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError
@@ -250,10 +249,4 @@ def _cell(x: object) -> object:
     return x if isinstance(x, (int, float)) and not isinstance(x, bool) else visible(str(x))
 
 
-SCREEN = Screen(
-    "/compare",
-    "Compare",
-    "compare_arrows",
-    ComparePage.build,
-    beside(__file__, "help.md"),
-)
+SCREEN = Screen("/compare", "Compare", "compare_arrows", ComparePage.build)

@@ -4,7 +4,6 @@ import shlex
 
 from nicegui import ui
 
-from attomaton.base.assets import beside
 from attomaton.corpus.inspect import Inspection
 from attomaton.errors import size_text
 from attomaton.lab.data.looked import Looked, look_at
@@ -257,4 +256,4 @@ async def _nexts(looked: Looked, preview: Preview) -> None:
     preview.filtered = fill
 
 
-SCREEN = Screen("/data", "Data", "table_chart", DataPage.build, beside(__file__, "help.md"))
+SCREEN = Screen("/data", "Data", "table_chart", DataPage.build)

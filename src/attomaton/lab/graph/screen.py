@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from nicegui import ui
 
-from attomaton.base.assets import beside
 from attomaton.errors import AttomatonError
 from attomaton.lab.graph.data import CAP, TOP, TokenGraph, part_of, thresholds, top_part
 from attomaton.lab.graph.drawing import LINES, Drawing, line_key
@@ -326,10 +325,4 @@ def _positive(x: float) -> float:
     return float(x) if np.isfinite(x) and x > 0 else 0.0
 
 
-SCREEN = Screen(
-    "/graph",
-    "Priority graph",
-    "hub",
-    GraphPage.build,
-    beside(__file__, "help.md"),
-)
+SCREEN = Screen("/graph", "Priority graph", "hub", GraphPage.build)

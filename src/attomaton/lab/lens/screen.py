@@ -5,7 +5,6 @@ from functools import partial
 
 from nicegui import ui
 
-from attomaton.base.assets import beside
 from attomaton.lab.jobs import RUNNING, STOPPED, Job
 from attomaton.lab.kit.page import ModelPage
 from attomaton.lab.kit.parts import icon_button, note
@@ -152,10 +151,4 @@ def _is_wide(section: Section, cells: Cells) -> bool:
     return several or long or len(section["header"]) > NARROW
 
 
-SCREEN = Screen(
-    "/lens",
-    "Lens",
-    "search",
-    LensPage.build,
-    beside(__file__, "help.md"),
-)
+SCREEN = Screen("/lens", "Lens", "search", LensPage.build)

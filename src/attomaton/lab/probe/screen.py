@@ -4,7 +4,6 @@ import shlex
 
 from nicegui import ui
 
-from attomaton.base.assets import beside
 from attomaton.folders.probe import read_probe
 from attomaton.lab.kit.page import Page
 from attomaton.lab.kit.parts import abreast, card, chip, note
@@ -50,11 +49,4 @@ _COMMANDS = (
     "attomaton probe MODEL --text CORPUS -o FOLDER",
     "attomaton snap CHECKPOINT CHECKPOINT … --text CORPUS -o FOLDER",
 )
-SCREEN = Screen(
-    "/probe",
-    "Transformers",
-    "model_training",
-    ProbePage.build,
-    beside(__file__, "help.md"),
-    wants=("probe",),
-)
+SCREEN = Screen("/probe", "Transformers", "model_training", ProbePage.build, wants=("probe",))

@@ -6,7 +6,6 @@ from typing import Any
 
 from nicegui import ui
 
-from attomaton.base.assets import beside
 from attomaton.errors import AttomatonError
 from attomaton.lab.kit.charts import AXES, Chart
 from attomaton.lab.kit.fields import choice, toggle
@@ -221,6 +220,5 @@ SCREEN = Screen(
     "Runs",
     "list_alt",
     RunsPage.build,
-    beside(__file__, "help.md"),
     wants=("data", "model", "run", "sweep", "verification", "predictor"),
 )

@@ -8,7 +8,6 @@ import numpy as np
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from attomaton.base.assets import beside
 from attomaton.lab.jobs import DONE, RUNNING, STOPPED, Job
 from attomaton.lab.kit.page import Page
 from attomaton.lab.kit.parts import abreast, button, card, dense, note
@@ -216,10 +215,4 @@ class ScanSnapPage(Page):
                 column.settle(now)
 
 
-SCREEN = Screen(
-    "/scan-snap",
-    "Scan and snap",
-    "center_focus_strong",
-    ScanSnapPage.build,
-    beside(__file__, "help.md"),
-)
+SCREEN = Screen("/scan-snap", "Scan and snap", "center_focus_strong", ScanSnapPage.build)

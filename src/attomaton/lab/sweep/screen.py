@@ -4,7 +4,6 @@ from pathlib import Path
 
 from nicegui import ui
 
-from attomaton.base.assets import beside
 from attomaton.errors import AttomatonError
 from attomaton.folders.sweep import read_sweep
 from attomaton.lab.jobs import DONE, Job
@@ -89,11 +88,4 @@ class SweepPage(Page):
             ui.navigate.reload()
 
 
-SCREEN = Screen(
-    "/sweep",
-    "Sweep",
-    "grid_on",
-    SweepPage.build,
-    beside(__file__, "help.md"),
-    wants=("sweep",),
-)
+SCREEN = Screen("/sweep", "Sweep", "grid_on", SweepPage.build, wants=("sweep",))

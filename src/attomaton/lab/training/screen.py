@@ -5,7 +5,6 @@ from typing import Any
 
 from nicegui import ui
 
-from attomaton.base.assets import beside
 from attomaton.disk.storage import is_folder
 from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import Job
@@ -265,10 +264,4 @@ def _shown(run: TrainingRun, going: Going | None) -> Shown:
     return Shown(run.title, records, run.config, run.outcome.svm_norm)
 
 
-SCREEN = Screen(
-    "/training",
-    "Training",
-    "show_chart",
-    TrainingPage.build,
-    beside(__file__, "help.md"),
-)
+SCREEN = Screen("/training", "Training", "show_chart", TrainingPage.build)
