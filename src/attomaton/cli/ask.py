@@ -339,7 +339,7 @@ def graph(
             else:
                 put_file(text)
             return
-        write_whole(out, lambda path: write_text(path, text))
+        write_whole(out, write_text, text)
     emit({"written": str(out)}, f"written: {out}", json)
 
 

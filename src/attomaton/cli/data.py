@@ -170,7 +170,7 @@ def classes(
     check_file(out, (".toml",), (data,), force=force)
     with progress_bar("reading"):
         found = data_classes(data, reading, **said(most_classes=most, most_tokens=tokens))
-    write_whole(out, lambda path: write_text(path, classes_text(found.classes)))
+    write_whole(out, write_text, classes_text(found.classes))
     record = {
         "written": str(out), "classes": found.classes.K, "tokens": found.classes.M, "weight": found.weight.tolist(),
         "total": found.total, "other_queries": found.other_queries, "other_labels": found.other_labels,

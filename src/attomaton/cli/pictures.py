@@ -44,8 +44,7 @@ def write_pictures(
     if html is not None:
         footer = f"attomaton {package_version('attomaton')} · {command()}"
         svg = None if drawn is None else canvas.to_svg(drawn)
-        text = page(svg, footer)
-        write_whole(html, lambda path: write_text(path, text))
+        write_whole(html, write_text, page(svg, footer))
     return [path for path in (html, figure) if path is not None]
 
 

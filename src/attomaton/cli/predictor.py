@@ -270,8 +270,7 @@ def score(
         from attomaton.disk.formats import write_text
         from attomaton.disk.storage import write_whole
 
-        text = _csv(result)
-        write_whole(out, lambda path: write_text(path, text))
+        write_whole(out, write_text, _csv(result))
     write_pictures(lambda: scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
     parts = [_text(*table) for table in _headed(result)]
     parts += ["\n".join(_notes(result))]

@@ -210,8 +210,7 @@ def _write(odds: Any, out: Path) -> None:
         from attomaton.report.text.spreadsheets import csv_text
 
         rows = zip(*(column.to_pylist() for column in odds.columns), strict=True)
-        text = csv_text(odds.column_names, rows)
-        write_whole(out, lambda path: write_text(path, text))
+        write_whole(out, write_text, csv_text(odds.column_names, rows))
     else:
         import pyarrow.parquet as pq
 

@@ -141,7 +141,7 @@ class Slots:
         """For workers."""
         arrays = {"first": self.first, "many": np.array([self.many])}
         arrays |= {f"begin-{x.last}-{x.bits}": x.begin for x in self.divisions}
-        write_whole(path, lambda file: write_arrays(file, arrays))
+        write_whole(path, write_arrays, arrays)
 
     @staticmethod
     def read(path: Path) -> "Slots":

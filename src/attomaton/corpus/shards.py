@@ -244,7 +244,7 @@ def _write_shard(text: TextShard, vocabulary: Vocabulary | None) -> Head:
     head = Head(int(read.start[-1]), read.blank, int(np.diff(read.start).max(initial=0)))
     words: Sequence[Label] = () if vocabulary is not None else read.vocabulary.labels
     record = {"head": head, "words": words}
-    write_whole(_file(place, text.number, "json"), lambda file: write_json(file, record))
+    write_whole(_file(place, text.number, "json"), write_json, record)
     return head
 
 

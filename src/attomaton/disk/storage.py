@@ -361,7 +361,7 @@ def _taken_up(work: Path, path: Path, wanted: dict[str, Any], force: bool) -> bo
             raise UsageError(_unlike(work, path, before, wanted))
     if resumed:
         if unnamed:
-            write_whole(known, lambda file: write_json(file, wanted))
+            write_whole(known, write_json, wanted)
         # A process may have been killed just before it gave the folder its name: it is not finished any more. The mark
         # goes first, since it vouches for the list.
         for name in (KIND_FILE, MANIFEST):
@@ -370,7 +370,7 @@ def _taken_up(work: Path, path: Path, wanted: dict[str, Any], force: bool) -> bo
         return True
     with refused(work, "cannot be emptied"):
         erase(work, keep_lock=True)
-    write_whole(known, lambda file: write_json(file, wanted))
+    write_whole(known, write_json, wanted)
     return False
 
 
@@ -581,16 +581,16 @@ def check_file(
         raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: Path, write: Callable[..., object], *what: Any) -> None:
     """Write a file so that it is there completely or not at all, whatever happens to the process.
 
-    `write` is given the path of an empty file to fill; its suffix is not that of `path`.
+    `write` is given the path of an empty file to fill, whose suffix is not that of `path`, and `what` to write.
     """
     work = path.with_name(torn_name(path.name))
     _passing[work] = None
     try:
         os.close(os.open(work, CREATE, 0o666))
-        write(work)
+        write(work, *what)
         _push(work)
         work.replace(path)
         _push(path.parent)
@@ -615,7 +615,7 @@ class Checkpoint:
     def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Keep arrays under the name, in place of what was there."""
         self.folder.mkdir(exist_ok=True)
-        write_whole(self._path(name), lambda path: write_arrays(path, arrays))
+        write_whole(self._path(name), write_arrays, arrays)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"

@@ -146,7 +146,7 @@ def write_part(work: Path, number: int, limit: Limit) -> SolvedPart:
     lasts = limit.graph.last_tokens
     weight, summary = limit.samples.total_weight, limit.summary()
     record = SolvedPart(number, int(lasts[0]), int(lasts[-1]), weight, summary)
-    write_whole(_part_record(work, number), lambda path: write_json(path, record))
+    write_whole(_part_record(work, number), write_json, record)
     return record
 
 
@@ -154,7 +154,7 @@ def _write_table(work: Path, name: str, file: str, columns: Mapping[str, Any]) -
     (work / name).mkdir(exist_ok=True)
     # A sample is a row of some thirty tokens: fewer of them make a group of the same size.
     group = ROW_GROUP // 8 if name == "samples" else ROW_GROUP
-    write_whole(work / name / file, lambda path: write_columns(path, columns, group))
+    write_whole(work / name / file, write_columns, columns, group)
 
 
 def _file(number: int, shard: int | None = None) -> str:
@@ -193,7 +193,7 @@ def write_shard_edges(work: Path, number: int, shard: int, values: Sequence[np.n
 def write_pairs(work: Path, limit: Limit, record: SolvedPart) -> None:
     """Write the pairs of a divided part, then its record; the samples and edges of its shards are there."""
     _write_table(work, "pairs", _file(record.part), _pair_columns(limit))
-    write_whole(_part_record(work, record.part), lambda path: write_json(path, record))
+    write_whole(_part_record(work, record.part), write_json, record)
 
 
 def finished_part(work: Path, number: int) -> SolvedPart | None:

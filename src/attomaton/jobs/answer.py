@@ -147,7 +147,7 @@ def answer_file(
         for text in pieces():
             put(_taken(text).decode())
     else:
-        write_whole(out, lambda path: _write(path, kind, pieces()))
+        write_whole(out, _write, kind, pieces())
     return Answered(None if out is None else str(out), counts, time.perf_counter() - begin)
 
 

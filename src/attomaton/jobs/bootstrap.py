@@ -118,7 +118,7 @@ def _tallied(
 
     parts, there = do_pieces(
         tally_group, pieces, load, ledger=work, engine=engine, common=(known, seed), progress=progress,
-        save=lambda piece, found: write_whole(place(piece), lambda path: write_arrays(path, found.arrays())),
+        save=lambda piece, found: write_whole(place(piece), write_arrays, found.arrays()),
     )  # fmt: skip
     return summed(parts), there
 

@@ -228,7 +228,7 @@ class _Asked:
             solve_point, pieces,
             lambda piece: read_record(path, Point) if (path := place(piece)).is_file() else None,
             ledger=work, engine=self.engine, common=(self.samples, self.source.table, self.seed, inner),
-            save=lambda piece, point: write_whole(place(piece), lambda path: write_json(path, point)),
+            save=lambda piece, point: write_whole(place(piece), write_json, point),
             failed=lambda point: point.found is None, progress=tell,
         )  # fmt: skip
 

@@ -60,7 +60,6 @@ from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.mechanics.theory.divided import (
     Dense,
     Edges,
-    Found,
     Keep,
     Sparse,
     Sums,
@@ -91,9 +90,8 @@ from attomaton.mechanics.theory.finite import (
     KNOWN,
     FiniteComponent,
     FiniteSubspace,
-    luce_fit,
-    luce_loss,
-    refuse,
+    Found,
+    certified_fit,
     tied_with_label,
 )
 from attomaton.mechanics.theory.graph import PriorityGraph
@@ -183,7 +181,7 @@ def shard_bags(job: Job, shard: int) -> None:
         int(samples.rows.sum()), len(samples), samples.total_weight, float(samples.weight.max()),
         int(label[0]), int(label[-1]),
     )  # fmt: skip
-    write_whole(job.file("json", shard), lambda path: write_json(path, record))
+    write_whole(job.file("json", shard), write_json, record)
 
 
 def merge_graph(job: Job) -> None:
@@ -220,13 +218,7 @@ def fit_gathered(task: tuple[Job, list[int], float]) -> None:
     graph, chosen = _graph(job), np.array(components, np.int64)
     found = [tied_samples(graph, _ties(job, shard), chosen) for shard in job.shards]
     items, choices = gathered_choices(graph, merge_samples(joined(found)), scale)
-    theta, error = luce_fit(choices)
-    look = luce_loss(choices, theta)
-    slope = float(np.abs(look.gradient / choices.group_weight[choices.group]).max(initial=0.0))
-    off = float(error.max(initial=0.0))
-    if not (slope <= CERTIFIED and off <= KNOWN):
-        refuse(graph, items, choices, int(np.argmax(error)) if len(error) else 0, slope, off)
-    _save_fit(job.file("luce"), items, Found(theta, float(look.loss.sum()), slope, off))
+    _save_fit(job.file("luce"), items, certified_fit(graph, items, choices))
 
 
 def look(sums: Callable[..., Any], theta: Float[np.ndarray, " size"], task: "Component") -> Any:
@@ -279,7 +271,7 @@ def write_edges(task: tuple[Job, int, list[ShardRecord]]) -> None:
     columns = (last, own.label, own.token, own.weight, multiplier)
     write_shard_edges(Path(job.work), job.part.number, shard, columns)
     record = EdgeRecord(len(own.label), worst_margin(graph, svm["score"], own))
-    write_whole(job.file("written.json", shard), lambda path: write_json(path, record))
+    write_whole(job.file("written.json", shard), write_json, record)
 
 
 @dataclass(frozen=True)
@@ -582,7 +574,7 @@ def summed_together(
 
 
 def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    write_whole(path, lambda file: write_arrays(file, arrays))
+    write_whole(path, write_arrays, arrays)
 
 
 def _save_fit(path: Path, items: Int[np.ndarray, " items"], found: Found) -> None:

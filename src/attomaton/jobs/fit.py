@@ -185,7 +185,7 @@ def _prepared(
         if table is not None:
             write_arrays(folder / "embeddings.safetensors", {"E": table.E})
         write_json(folder / "vocabulary.json", list(words.labels))
-        write_whole(done, lambda path: write_json(path, parts))
+        write_whole(done, write_json, parts)
         Ledger(folder.parent).done("reading")
         shutil.rmtree(folder / "shards", ignore_errors=True)
     return words, parts

@@ -195,10 +195,10 @@ def do_piece(folder: Path, piece: Piece) -> bool:
         )
     except AttomatonError as error:
         record = {"cells": piece.cells, "error": f"{type(error).__name__}: {error}"}
-        write_whole(failure, lambda path: write_json(path, record))
+        write_whole(failure, write_json, record)
         return False
     columns = piece_columns(piece, dynamics)
-    write_whole(folder / f"{piece.name}.parquet", lambda path: write_columns(path, columns))
+    write_whole(folder / f"{piece.name}.parquet", write_columns, columns)
     return True
 
 

@@ -309,7 +309,7 @@ class _Kept:
         return saved
 
     def save(self, arrays: dict[str, np.ndarray]) -> None:
-        write_whole(self.path, lambda path: write_arrays(path, arrays))
+        write_whole(self.path, write_arrays, arrays)
 
 
 def ended(run: Training) -> list[str]:

@@ -152,8 +152,7 @@ class _Stages:
             return stage.from_columns(read_piece(path, stage.form)) if path.is_file() else None
 
         def save(piece: Piece, answer: Any) -> None:
-            columns = stage.to_columns(answer)
-            write_whole(self._path(piece), lambda path: write_columns(path, columns))
+            write_whole(self._path(piece), write_columns, stage.to_columns(answer))
 
         answers, found = do_pieces(
             do_part, pieces, load, ledger=self.folder.parent, engine=self.engine, common=(work,),

@@ -14,6 +14,7 @@ import shlex
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -68,19 +69,20 @@ def verify_run(
     with resumed_folder(place, "verify", config) as work:
         folder = work / "claims"
         folder.mkdir(exist_ok=True)
-        # Workers have no standard input of ours.
+        # Workers may stand elsewhere, and have no standard input of ours.
         source = None if data is None else data_file(data)
-        typed = [] if data is None else ["--data", str(data), *reading.words]
-        asked = (quick, bool(only), source, reading, mark, typed)
-        pieces = [Piece(name, (os.path.abspath(folder), name, *asked)) for name in ids]
+        typed = () if data is None else ("--data", str(data), *reading.words)
+        asked = _Asked(
+            Path(os.path.abspath(folder)), quick, bool(only), source, reading, mark, typed
+        )
 
         def load(piece: Piece) -> Checked | None:
             path = folder / f"{piece.name}.json"
             return read_evidence(path) if path.is_file() else None
 
         told, _ = do_pieces(
-            check_claim, pieces, load, ledger=work, engine=engine, progress=progress,
-            failed=lambda record: record.error is not None,
+            check_claim, [Piece(name, name) for name in ids], load, ledger=work, engine=engine, common=(asked,),
+            failed=lambda record: record.error is not None, progress=progress,
         )  # fmt: skip
         summary = {**_summary(told, quick, data, out), "reading": how}
         _leave(work, told, summary)
@@ -120,40 +122,57 @@ def _given(windows: Windows) -> tuple[Given | None, Assumption]:
 # One claim
 
 
-def check_claim(
-    task: tuple[str, str, bool, bool, Path | str | None, Reading, str | None, list[str]],
-) -> Checked:
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of every claim, wherever it is checked, and the folder for its piece."""
+
+    folder: Path
+    quick: bool
+    named: bool  # by the user, so that long ones are not left out
+    data: Path | None
+    reading: Reading
+    mark: str | None  # what the data hold
+    typed: tuple[str, ...]  # what names the data on the command line
+
+    def given(self) -> tuple[Given | None, Assumption | None]:
+        """The user's data, read here if they were not yet, and what breaks Assumption 2; None of each without data."""
+        if self.mark is None:
+            return None, None
+        if (
+            self.mark not in _seen
+            and _remember(read_windows(str(self.data), self.reading)) != self.mark
+        ):
+            raise DataError(f"{self.data}: was changed while it was being verified; start again.")
+        return _seen[self.mark]
+
+
+def check_claim(asked: _Asked, name: str) -> Checked:
     """Check one claim, wherever this is, and write its piece; what is read of it."""
-    folder, name, quick, named, data, reading, mark, typed = task
-    given, realizable = None, None
-    if mark is not None:
-        if mark not in _seen and _remember(read_windows(str(data), reading)) != mark:
-            raise DataError(f"{data}: was changed while it was being verified; start again.")
-        given, realizable = _seen[mark]
+    given, realizable = asked.given()
     begin, error = time.perf_counter(), None
     try:
-        evidence = _evidence(CLAIMS[name], quick, named, given, realizable)
+        evidence = _evidence(CLAIMS[name], asked, given, realizable)
     except AttomatonError as fault:
         error = f"{type(fault).__name__}: {fault}"
     except Exception:  # a fault of ours in one claim must not lose the others
         error = traceback.format_exc()
     if error is not None:
         evidence = Evidence(Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE, "", {}, {})
-    asked = ["attomaton", "verify", "--only", name, *([] if quick else ["--full"]), *typed]
+    full = () if asked.quick else ("--full",)
     checked = Checked(
         **vars(CLAIMS[name].named(evidence)),
         seconds=time.perf_counter() - begin,
-        command=shlex.join(asked),
+        command=shlex.join(("attomaton", "verify", "--only", name, *full, *asked.typed)),
         error=error,
     )
     # What ended in an error is tried again by the next process; all else is done.
     if error is None:
-        write_whole(Path(folder) / f"{name}.json", lambda path: write_json(path, checked))
+        write_whole(asked.folder / f"{name}.json", write_json, checked)
     return as_record(Checked, plain(checked), name)
 
 
 def _evidence(
-    claim: Claim, quick: bool, named: bool, given: Given | None, realizable: Assumption | None
+    claim: Claim, asked: _Asked, given: Given | None, realizable: Assumption | None
 ) -> Evidence:
     if realizable is not None:
         if claim.data is None:
@@ -167,10 +186,10 @@ def _evidence(
             )
             return not_applicable(realizable, why)
         return claim.run(**claim.data, given=given)
-    if claim.long and quick and not named:
+    if claim.long and asked.quick and not asked.named:
         reason = f"takes minutes; attomaton verify --only {claim.name}, or --full, runs it"
         return Evidence(Verdict.SKIPPED, Verdict.SKIPPED, "", {}, {}, reason=reason)
-    small = quick or (claim.long and jax.default_backend() != "gpu")
+    small = asked.quick or (claim.long and jax.default_backend() != "gpu")
     return claim.run(**(claim.quick if small else claim.full))
 
 

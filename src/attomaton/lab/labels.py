@@ -66,7 +66,7 @@ class Labels:
             if label != Label():
                 items[id] = label
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path, lambda path: write_json(path, _Kept(items)))
+            write_whole(self._path, write_json, _Kept(items))
 
 
 def _checked(text: str) -> str:

@@ -183,7 +183,7 @@ class Shelf:
         if not instead:
             item = replace(item, title=self._free(title, mark))
         kept = _Kept(item.title, suffix, reading, decided)
-        write_whole(folder / f"{mark}.json", lambda path: write_json(path, kept))
+        write_whole(folder / f"{mark}.json", write_json, kept)
         return item
 
     def _free(self, title: str, id: str) -> str:

@@ -7,14 +7,13 @@ from nicegui import events, ui
 from attomaton.corpus.files import PACKED, text_format
 from attomaton.lab.data.reading import aside_in_words
 from attomaton.lab.graph.data import TokenGraph, part_of
-from attomaton.lab.graph.drawing import CSS, Drawing
+from attomaton.lab.graph.drawing import Drawing
 from attomaton.lab.graph.scene import scene
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.page import Page
 from attomaton.lab.kit.parts import abreast, button, card, chip, emptied, figures, heading, note
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import EXAMPLE, MOST_BYTES, SUFFIXES, Item
-from attomaton.lab.story.panel import CSS as STORY_CSS
 from attomaton.lab.story.panel import Story, ask
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.report.text.after import sentence
@@ -24,11 +23,6 @@ MORE = (".json", ".log", ".text", ".dat")  # also offered where files are chosen
 ROWS = '{"tokens": ["tea", "cake", "bell"], "next": "tea"}\n{"tokens": ["cake", "soup", "bell"], "next": "soup"}'
 
 SENTENCES = 5  # last tokens told about
-LEARNED_CSS = """
-.sentences { margin: 0; padding-left: 1.1rem; display: grid; gap: .45rem; line-height: 1.5; max-width: 70rem; }
-.sentences li > * { display: inline; white-space: pre-wrap; }
-.sentences .word { font-style: italic; font-weight: 600; color: var(--ink); text-decoration-color: var(--line); }
-"""
 
 
 # Quasar's own header nests the field in a button without a name. The field covers the header, for the mouse; the button
@@ -44,7 +38,7 @@ class StartPage(Page):
     TITLE = (
         "What does a self-attention layer learn from next-token prediction, exactly, on your data?"
     )
-    CSS = CSS + LEARNED_CSS + STORY_CSS
+    STYLES = ("graph/drawing.css", "start.css", "story/panel.css")
 
     async def fill(self) -> None:
         """The model, once it is there; the doors in any case."""
@@ -221,22 +215,4 @@ def _folders(view: View) -> None:
             view.watch(job)
 
 
-SCREEN = Screen(
-    "/",
-    "Start",
-    "home",
-    StartPage.build,
-    """
-The lab opens sequences and shows what one self-attention layer learns from predicting their next token.
-
-**Hard retrieval.** After a last token *k*, the samples order the other tokens: an edge *i → j* says that *i* came next
-while *j* was there too. Training sends the weights along W_svm, the smallest matrix that keeps every strict order with
-a margin of 1, so only the highest tokens of a context survive.
-
-**Soft composition.** Tokens that outrank each other in a circle are tied; with fewer dimensions than tokens, so are
-those whose orders add up to nothing by their vectors. Between them a finite part W_fin remains, the maximum-likelihood
-fit of Luce's choice model.
-
-*Mechanics of next token prediction with self-attention* (Li et al., 2024); *Scan and Snap* (Tian et al., 2023).
-""",
-)
+SCREEN = Screen("/", "Start", "home", StartPage.build)

@@ -6,19 +6,19 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from inspect import getfile
 from typing import Any
 from urllib.parse import urlencode
 
 from nicegui import ui
 from starlette.requests import Request
 
+from attomaton.base.assets import beside
 from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import DONE, FAILED, RUNNING, STOPPED, Job
 from attomaton.lab.kit.formulas import explained
-from attomaton.lab.kit.keyboard import KEYS
 from attomaton.lab.kit.parts import abreast, button, dense, icon_button, menu_item, note
 from attomaton.lab.kit.snapshot import save_page
-from attomaton.lab.kit.style import STYLE
 from attomaton.lab.kit.words import on_a_page
 from attomaton.lab.opened import Opened
 from attomaton.lab.shared import Lab
@@ -27,23 +27,8 @@ from attomaton.lab.shelf import EXAMPLE, Item
 PATIENCE = 0.15  # seconds between two looks at a job
 MOMENT = 1.5  # seconds a page waits for a job before it shows progress instead
 LARGEST = 1e15  # of a number in an address: up to here every whole number is itself
-# Each view has its place in the browser's history, so that Back goes to the one before; what changes on and on (a
-# slider) or by itself (a page while it loads) stays in one place.
-HISTORY = """
-window.put_address = (place, keys, loading) => {
-  const now = performance.now(), last = window.last_put ?? {keys: '', at: -1e9};
-  const slides = keys && last.keys === keys && now - last.at < 800;
-  const still = loading || !navigator.userActivation?.hasBeenActive || slides;
-  if (new URL(place, document.baseURI).href !== location.href)
-    history[still ? 'replaceState' : 'pushState'](history.state, '', place);
-  window.last_put = {keys, at: now};
-  window.view_shown = location.pathname + location.search;
-};
-window.view_shown = location.pathname + location.search;
-window.addEventListener('popstate', () => {
-  if (location.pathname + location.search !== window.view_shown) location.reload();
-});
-"""
+STYLE = beside(__file__, "kit/style.css")
+SCRIPTS = "".join(beside(__file__, name) for name in ("history.js", "kit/keyboard.js"))
 
 
 def reload(_: Job) -> None:
@@ -53,14 +38,18 @@ def reload(_: Job) -> None:
 
 @dataclass(frozen=True)
 class Screen:
-    """A page of the lab: where it is, what it is called, what it explains, and the function that fills it."""
+    """A page of the lab: where it is, what it is called, and the function that fills it."""
 
     path: str
     title: str
     icon: str
     build: Callable[["View"], Awaitable[None]]
-    help: str  # Markdown: definition, formula, reference
     wants: tuple[str, ...] = ("data", "model", "run")  # kinds of items it can show
+
+    @property
+    def help(self) -> str:
+        """What it explains, in Markdown: definition, formula, reference; `help.md` beside what fills it."""
+        return beside(getfile(getattr(self.build, "__self__", self.build)), "help.md")
 
 
 class View:
@@ -252,7 +241,7 @@ class View:
             ui.navigate.to(self.link(self.item.home))
             return
         ui.add_css(STYLE)
-        ui.add_head_html(f"<script>{HISTORY}{KEYS}{self.lab.comes_back}</script>")
+        ui.add_head_html(f"<script>{SCRIPTS}{self.lab.comes_back}</script>")
         ui.colors(primary="#0072b2")
         ui.page_title(f"{self.screen.title} · attomaton")
         dark = ui.dark_mode({"dark": True, "light": False}.get(self.theme))
@@ -289,7 +278,7 @@ class View:
             .classes("help")
             .props("overlay width=340") as help_
         ):
-            explained(f"### {self.screen.title}\n{self.screen.help}")
+            explained(f"### {self.screen.title}\n\n{self.screen.help}")
         with ui.header().classes("top"):
             ui.link("attomaton", self.link("/")).classes("brand")
             self._picker()

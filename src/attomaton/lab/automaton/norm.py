@@ -13,8 +13,6 @@ from attomaton.lab.kit.charts import Chart
 from attomaton.lab.kit.parts import abreast, card, note
 from attomaton.mechanics.theory.automaton import Automaton, Explanation
 
-CSS = ".slide { padding: 0 .8rem; }"
-
 
 class Slider(ui.slider):
     """A slider that stands where it is put, without waiting for the server to agree."""

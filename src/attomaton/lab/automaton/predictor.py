@@ -24,23 +24,12 @@ from attomaton.predictor.reasons import Reasons
 from attomaton.report.text.reasons import Why, story, whys
 from attomaton.report.words import signed
 
-CSS = """
-.why-rows { display: grid; grid-template-columns: auto minmax(7rem, 14rem) auto minmax(0, 1fr); gap: .35rem .8rem;
-  align-items: center; font-size: .9rem; }
-.why-track { position: relative; height: .9rem; border-radius: 3px; background: var(--fill); }
-.why-bar { position: absolute; top: 0; bottom: 0; border-radius: 3px; background: var(--link); }
-.why-bar.against { background: var(--hot); }
-.why-share { font-variant-numeric: tabular-nums; text-align: right; }
-@media (max-width: 600px) { .why-rows { grid-template-columns: auto 1fr auto; }
-  .why-rows .why-words { grid-column: 1 / -1; } }
-"""
-
 
 class PredictorPage(Page):
     """One context on one page: the story, the shares behind it, the terms of every token."""
 
     TITLE = "What comes next, and why"
-    CSS = CSS
+    STYLES = ("predictor.css",)
 
     async def fill(self) -> None:
         """The field of the context, and what is told of it."""

@@ -12,7 +12,6 @@ from attomaton.lab.automaton import tokens
 from attomaton.lab.automaton import why as why_not
 from attomaton.lab.automaton.attention import LEGEND, LEGEND_LABEL, attended, verdict
 from attomaton.lab.automaton.chooser import Chooser
-from attomaton.lab.automaton.norm import CSS as NORM_CSS
 from attomaton.lab.automaton.norm import Norm
 from attomaton.lab.automaton.predictor import PredictorPage
 from attomaton.lab.kit import contexts
@@ -39,19 +38,13 @@ from attomaton.summaries.windows import Window, of_sample, window
 FEW = 12  # tokens of a context that are also shown one by one
 LONGEST = 100  # tokens drawn at once
 SEEDS = 2**31
-CSS = """
-.stack { display: flex; flex-direction: column; gap: 1rem; min-width: 0; }
-.stack > .card:last-child { flex: 1; }
-.q-field.short { width: 7.5rem; }
-@media (max-width: 600px) { .numbers th, .numbers td { padding: 4px 5px !important; } }
-"""
 
 
 class AutomatonPage(ModelPage):
     """One context on one page, and everything that is shown of it."""
 
     TITLE = "What comes next, and why"
-    CSS = CSS + tokens.CSS + why_not.CSS + NORM_CSS
+    STYLES = ("screen.css", "tokens.css", "why.css", "norm.css")
 
     def __init__(self, view: View, model: Opened):
         super().__init__(view, model)
@@ -375,33 +368,6 @@ def _scores(fate: Fate) -> tuple[object, object, object]:
     return fate.probability, fate.svm_score, fate.finite_score
 
 
-HELP = """
-A context goes in, the next token comes out: the layer at the end of training as an automaton of two steps. Let *q* be
-the last token and *m_x* how often *x* is in the context.
-
-**1. Hard retrieval** keeps the tokens with the largest score *e_xᵀ W_svm e_q*. Where the priority graph of *q* relates
-two tokens, the higher one has the larger score by at least 1.
-
-**2. Soft composition** chooses among the kept tokens: p(x) ∝ m_x · exp(*e_xᵀ W_fin e_q*).
-
-**On the way there** W = W_fin + r · W_svm/‖W_svm‖: the slider sets r, ∞ is the limit.
-
-**Why not this token?** *Outranked*: a path leads down to it from a retrieved token, each edge made by samples.
-*Lower score*: the graph does not relate them, W_svm's scores decide. *Never seen with the last token*: its score is 0
-(with embeddings that are not orthonormal, it follows from them).
-*Not in the vocabulary* (question mark, broken frame): no sample holds this token. It has no probability and counts for
-nothing; choose what you meant instead.
-
-Type a context, click tokens into it, take them out with ×; click a token to ask why. Drawing uses the limit (r = ∞);
-the same seed draws what `attomaton predict --sample` draws.
-
-**A predictor** (`attomaton tune`) answers here too: which branch gave its answer, and the share of every term in the
-log-odds of the first token against the second.
-
-*Mechanics of next token prediction with self-attention* (Li et al., 2024), Theorem 1.
-"""
-
-
 async def build(view: View) -> None:
     """The page of a model, or of a predictor."""
     page = PredictorPage if view.item.kind == "predictor" else AutomatonPage
@@ -413,6 +379,5 @@ SCREEN = Screen(
     "Automaton",
     "precision_manufacturing",
     build,
-    HELP,
     wants=("data", "model", "run", "predictor"),
 )

@@ -20,24 +20,6 @@ ICONS = {
     "never seen with the last token": "visibility_off",
     NOT_A_TOKEN: "help",
 }
-CSS = """
-.tokens { display: flex; flex-wrap: wrap; gap: .45rem; }
-.token { display: inline-flex; border: 1px solid var(--line); border-radius: 10px; background: var(--fill);
-  align-items: stretch; max-width: 100%; }
-.token > button { background: none; border: 0; color: inherit; font: inherit; cursor: pointer; padding: .25rem .5rem;
-  border-radius: 10px; text-align: left; min-height: 24px; min-width: 24px; }
-.token .word { display: flex; gap: .25rem; align-items: center; }
-.token .reason { font-size: .72rem; color: var(--soft); }
-.token.lost .word { color: var(--soft); font-style: italic; }
-.token.retrieved { border: 2px solid var(--link); background: var(--paper); }
-.token.retrieved .word { font-weight: 700; color: var(--link); }
-.token.unknown { border: 2px dashed var(--hot); }
-.token.unknown .word .q-icon { color: var(--hot); }
-.token.unknown .meant { padding-left: 0; font-size: .8rem; color: var(--link); text-decoration: underline; }
-.token.asked { box-shadow: 0 0 0 3px var(--hot); }
-button.chip { cursor: pointer; font: inherit; font-size: .88rem; min-height: 24px; }
-.adders { display: grid; gap: .5rem; }
-"""
 
 
 def chips(

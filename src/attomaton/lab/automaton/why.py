@@ -13,19 +13,6 @@ from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Edge, Explanation,
 from attomaton.report.words import interval
 from attomaton.summaries.windows import edge_windows
 
-CSS = """
-.way { display: flex; flex-wrap: wrap; gap: .3rem; align-items: center; }
-.way .stop { border: 1px solid var(--line); border-radius: 8px; padding: .2rem .6rem; background: var(--fill); }
-.way .stop.top { border: 2px solid var(--link); color: var(--link); font-weight: 700; }
-.way .stop.end { border: 2px solid var(--hot); }
-.way .arrow { display: flex; flex-direction: column; align-items: center; line-height: 1; color: var(--soft);
-  font-size: .75rem; }
-.way .arrow .q-icon { font-size: 1.3rem; }
-.evidence { list-style: none; margin: 0; padding: 0 0 0 .6rem; border-left: 3px solid var(--line); display: grid;
-  gap: .2rem; font-size: .88rem; }
-.evidence .text { font-size: .9rem; line-height: 1.7; max-height: 11rem; overflow-y: auto; }
-"""
-
 
 def show(view: View, explained: Explanation, fate: Fate, windows: Windows | None = None) -> None:
     """Fill the card of one token; evidence is text where the `windows` of the data are at hand."""

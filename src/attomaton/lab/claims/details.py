@@ -12,24 +12,6 @@ from attomaton.report.figures.verification import words
 from attomaton.report.text.verification import Block, Mark, Table, blocks, slugs
 from attomaton.results import Checked
 
-CSS = """
-.claim-mark { display: inline-block; font-weight: 600; white-space: nowrap; padding: 0 .5rem; line-height: 1.5;
-  border: 1.5px solid; border-radius: 99px; font-size: .85rem; color: var(--soft); }
-.claim-mark.good { color: var(--good); } .claim-mark.bad { color: var(--hot); }
-.claim-mark.met { color: var(--ink); }
-.claim-formula { padding: .6rem .9rem; background: var(--fill); border-radius: 8px; white-space: pre-wrap;
-  font: 1.05rem/1.6 "STIX Two Math", "Cambria Math", "Latin Modern Math", Georgia, "DejaVu Serif", serif; }
-.claim-code { padding: .5rem .8rem; background: var(--fill); border-radius: 8px; white-space: pre-wrap; }
-.claim-values { max-height: 22rem; overflow: auto; }
-.claim-heading { font-weight: 600; margin-top: .6rem; }
-.claim-scroll { overflow-x: auto; max-width: 100%; }
-.claim-table { border-collapse: collapse; font-size: .9rem; }
-.claim-table th, .claim-table td { text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0;
-  border-bottom: 1px solid var(--line); min-width: 6rem; overflow-wrap: break-word; }
-.claim-table thead th { color: var(--soft); font-weight: 600; }
-.claim-table tbody th { font-weight: 500; }
-"""
-
 
 def show_details(record: Checked) -> None:
     """All blocks of the report about a claim."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nicegui import ui
 
+from attomaton.base.assets import beside
 from attomaton.disk.formats import read_text
-from attomaton.lab.claims import details as claims_details
 from attomaton.lab.claims import records
 from attomaton.lab.claims.details import show_details
 from attomaton.lab.claims.records import ENDINGS, EVIDENCE, NOT_RUN, WORK
@@ -21,25 +21,11 @@ from attomaton.report.figures.verification import words
 from attomaton.report.text.verification import HOW_TO_READ, TITLE, headline
 from attomaton.results import Checked
 
-CSS = (
-    claims_details.CSS
-    + """
-.claims { display: flex; flex-direction: column; gap: 1rem; min-width: 0; }
-.claims-table td { white-space: normal !important; vertical-align: top; }
-.claims-table .title-cell { min-width: 12rem; }
-.claims-table tr.here td { background: var(--fill); }
-.claims-table small { color: var(--soft); display: block; line-height: 1.35; white-space: pre-line; font-size: .8rem; }
-@media (max-width: 700px) { /* a claim's own card says the rest */
-  .claims-table :is(th, td):is(:nth-child(4), :nth-child(5)) { display: none; } }
-.claims-field { flex: 1 1 10rem; max-width: 24rem; }
-"""
-)
-
 
 class ClaimsPage(Page):
     """The table of claims, what runs them, and one of them in full."""
 
-    CSS = CSS
+    STYLES = ("details.css", "screen.css")
 
     def __init__(self, view: View):
         super().__init__(view)
@@ -268,42 +254,7 @@ _COLUMNS = [
     )
 ]
 # Symbol, word and colour say the verdict; text reaches the page through Vue alone.
-_BODY = """<q-tr :props="props" tabindex="0" :class="{here: props.row.here}" :aria-selected="props.row.here"
-@click="$parent.$emit('choose', props.row.claim)" @keyup.enter="$parent.$emit('choose', props.row.claim)">
-<q-td key="claim" :props="props"><strong class="whitespace-nowrap">{{ props.row.claim }}</strong></q-td>
-<q-td key="verdict" :props="props"><span class="claim-mark" :class="props.row.verdict_kind">{{
-props.row.verdict }}</span></q-td>
-<q-td key="title" :props="props"><div class="title-cell">{{ props.row.title }}
-<div v-if="props.row.paper"><small>{{ props.row.paper }}</small></div></div></q-td>
-<q-td key="control" :props="props"><span :class="{'text-negative': props.row.control_kind === 'bad'}">{{
-props.row.control }}</span></q-td>
-<q-td key="figures" :props="props"><small>{{ props.row.figures }}</small></q-td>
-<q-td key="seconds" :props="props">{{ props.row.seconds }}</q-td>
-<q-td key="can" :props="props"><q-btn v-if="props.row.can" flat round dense size="sm" icon="play_arrow"
-:aria-label="'Check ' + props.row.claim + ' alone'" @click.stop="$parent.$emit('check', props.row.claim)"
-@keyup.enter.stop><q-tooltip>Check this one</q-tooltip></q-btn></q-td></q-tr>"""
+_BODY = beside(__file__, "row.vue")
 
 
-SCREEN = Screen(
-    "/claims",
-    "Claims",
-    "fact_check",
-    ClaimsPage.build,
-    """
-A claim is a theorem or a published figure put to the test: what theory predicts, beside what training measured.
-
-**Verdicts.** It *holds* when the two agree within its tolerance, *fails* when they do not, is *inconclusive* when the
-measurement decides nothing, *not applicable* when the data do not meet its conditions, *skipped* when it
-takes minutes and was not asked for by name. Only *holds* is green.
-
-**Control.** The same measurement against a prediction that must be wrong. It has to fail, or the agreement of the claim
-means nothing.
-
-**Use.** Press *Verify* for all claims, name some with commas (T1,S3), or check one by the arrow in its row. A row opens
-the claim: conditions, prediction beside measurement, pictures with their numbers, the control, and the command that
-checks it again. `attomaton verify --full` runs the large problems; its folder can be opened here.
-
-*Mechanics of next token prediction with self-attention* (Li et al., 2024); *Scan and Snap* (Tian et al., 2023).
-""",
-    wants=("verification",),
-)
+SCREEN = Screen("/claims", "Claims", "fact_check", ClaimsPage.build, wants=("verification",))

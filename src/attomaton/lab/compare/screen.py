@@ -17,7 +17,6 @@ from attomaton.folders.differ.models import Found, Graphs
 from attomaton.jobs.compare import compare_runs
 from attomaton.lab.compare.picture import SAID, union_scene
 from attomaton.lab.graph.data import TokenGraph, top_part
-from attomaton.lab.graph.drawing import CSS as GRAPH_CSS
 from attomaton.lab.graph.drawing import Drawing, line_key
 from attomaton.lab.graph.scene import scene
 from attomaton.lab.jobs import Job
@@ -38,16 +37,6 @@ KEPT = 8  # comparisons that stay in memory
 MOST = 50  # rows of each table
 BESIDE = 15  # tokens of each of two pictures
 
-CSS = """
-.cmp .pg-frame { height: clamp(16rem, 46vh, 36rem); }
-.cmp-key i { width: 1.8rem; border-top: 3px solid var(--soft); }
-.cmp-key .gained i { border-color: var(--good); }
-.cmp-key .lost i { border-top-style: dashed; border-color: var(--hot); }
-.cmp-key .tied i { border-top: 4px double var(--link); }
-.cmp-key .apart i { border-color: var(--link); border-top-style: dotted; }
-.cmp-key .reversed i { border-color: var(--hot); }
-"""
-
 
 @dataclass(frozen=True, eq=False)
 class Compared:
@@ -64,7 +53,7 @@ class ComparePage(Page):
     """The item that is open as A, another one as B."""
 
     TITLE = "Compare two"
-    CSS = GRAPH_CSS + CSS
+    STYLES = ("../graph/drawing.css", "screen.css")
 
     async def fill(self) -> None:
         """The choice of B, and what the two differ in."""
@@ -260,20 +249,4 @@ def _cell(x: object) -> object:
     return x if isinstance(x, (int, float)) and not isinstance(x, bool) else visible(str(x))
 
 
-SCREEN = Screen(
-    "/compare",
-    "Compare",
-    "compare_arrows",
-    ComparePage.build,
-    """
-What is open is **A**; choose **B**. Two models (or data sets, which are fitted first), or two runs of training.
-
-**Edges.** *Gained*: only B has a sample in which the one came next while the other was there. *Lost*: only A has.
-*Turned into a tie*: strict in A, and in B ways lead there and back. *Reversed*: B has the edge the other way round.
-
-**Odds** are shares among tied tokens. **Answers** are asked of both in every context of A: whether the same tokens are
-retrieved, and whether the likeliest one is the same.
-
-**Runs** of training on the same data stand beside their exact limit: which priorities each has right, and since when.
-""",
-)
+SCREEN = Screen("/compare", "Compare", "compare_arrows", ComparePage.build)

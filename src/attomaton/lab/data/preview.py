@@ -11,25 +11,6 @@ from attomaton.lab.kit.parts import abreast, card, icon_button, note, place
 from attomaton.lab.view import View, in_thread
 
 PAGE = 20
-CSS = """
-.preview td { white-space: normal !important; vertical-align: top; }
-.preview .bag { display: flex; flex-wrap: wrap; gap: .15rem .3rem; }
-.preview .tok { border: 1px solid var(--line); border-radius: 6px; padding: 0 .3rem; background: var(--fill); }
-.preview .tok.here { border-color: var(--link); font-weight: 700; color: var(--link); }
-.preview .tok sub { color: var(--soft); font-size: .68rem; margin-left: .2rem; }
-.preview .absent { border-style: dashed; border-color: var(--hot); }
-.marked { list-style: none; margin: 0; padding: 0; display: grid; gap: .4rem; }
-.marked li { display: flex; gap: .5rem; align-items: flex-start; line-height: 1.45; }
-.marked .worry { color: var(--hot); font-size: 1.2rem; } .marked .fine { color: var(--good); font-size: 1.2rem; }
-.marked .told { color: var(--link); font-size: 1.2rem; }
-.aside-examples { margin: 0; padding-left: 1.1rem; display: grid; gap: .3rem; max-height: 15rem; overflow-y: auto; }
-.facts { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: .4rem 1rem; margin: 0; line-height: 1.45; }
-.facts dt { color: var(--soft); } .facts dd { margin: 0; }
-.preview td:first-child { white-space: nowrap !important; } .preview td:last-child { min-width: 7rem; }
-@media (min-width: 700px) { .preview th:nth-child(2) { width: 80%; } }
-.q-field.find { width: 13rem; max-width: 100%; }
-@media (max-width: 600px) { .numbers th, .numbers td { padding: 4px 5px !important; } }
-"""
 COLUMNS = [
     {"name": "source", "label": "row", "field": "source", "align": "left"},
     {"name": "context", "label": "context", "field": "context", "align": "left"},

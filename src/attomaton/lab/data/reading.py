@@ -26,17 +26,6 @@ CALLED = {
 }  # fmt: skip
 DELIMITERS = {",": "comma ,", ";": "semicolon ;", "tab": "tab", "|": "bar |", "space": "space"}
 IN_FILE = ""  # no column: rows stay as they stand
-CSS = """
-.reading-fields { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 13.5rem), 1fr));
-  gap: .2rem .8rem; width: 100%; align-items: start; }
-.reading-fields .q-field { width: 100%; }
-.reading-fields .note { min-height: 1.2rem; margin: 0 0 .3rem .1rem; }
-.sequences { display: grid; gap: .45rem; margin: .6rem 0 0; padding: 0; list-style: none; width: 100%; }
-.sequences li { display: flex; flex-wrap: wrap; gap: .15rem .3rem; align-items: baseline; }
-.sequences .name { color: var(--soft); font-size: .85rem; min-width: 4.5rem; }
-.sequences .tok { border: 1px solid var(--line); border-radius: 6px; padding: 0 .35rem; background: var(--fill); }
-.sequences .then { color: var(--soft); }
-"""
 
 
 Sequence = tuple[str, list[str], int]  # its name, its first events, and how many more there are
@@ -87,7 +76,6 @@ class ReadingCard:
 
     async def build(self) -> None:
         """The card, filled with what was guessed or said."""
-        ui.add_css(CSS)
         with card("How it is read", "reading") as self.card:
             self.lead = note()
             self.form = ui.element("div").classes("reading-fields")

@@ -8,7 +8,7 @@ from attomaton.corpus.inspect import Inspection
 from attomaton.errors import size_text
 from attomaton.lab.data.looked import Looked, look_at
 from attomaton.lab.data.of_model import build_model, set_aside
-from attomaton.lab.data.preview import CSS, Preview
+from attomaton.lab.data.preview import Preview
 from attomaton.lab.data.reading import ReadingCard
 from attomaton.lab.jobs import DONE, STOPPED, Job
 from attomaton.lab.kit.charts import (
@@ -38,7 +38,7 @@ STACKED = {"stack": "all", "barMaxWidth": 48}
 class DataPage(Page):
     """A data set in numbers, warnings, rows and charts; of a model, what it remembers of its data."""
 
-    CSS = CSS
+    STYLES = ("preview.css", "reading.css")
 
     async def fill(self) -> None:
         """Once the data are read and counted; until then, progress."""
@@ -256,20 +256,4 @@ async def _nexts(looked: Looked, preview: Preview) -> None:
     preview.filtered = fill
 
 
-HELP = """
-A sample is a context of tokens and the one that came next. The layer has no positions: it sees the last token *q* and
-how often each token is in the context (a bag).
-
-**Set aside.** Attention can only name a token of the context. A context without its own next token
-(xᵢ ∌ yᵢ) breaks the theorem's first assumption; it is counted, shown and left out.
-
-**Merged.** Samples of the same last token, next token and bag are one, with the sum of their weights.
-
-**Memory of the bags.** 8 bytes for each token of a context and 40 for each sample, before equal tokens and samples are
-merged: an upper bound of what fitting holds at once; it works on one part of the last tokens at a time.
-
-Rows are shown as they were read, 20 at a time; type a last token to see only those that end in it.
-
-*Mechanics of next token prediction with self-attention* (Li et al., 2024), Section 2.
-"""
-SCREEN = Screen("/data", "Data", "table_chart", DataPage.build, HELP)
+SCREEN = Screen("/data", "Data", "table_chart", DataPage.build)

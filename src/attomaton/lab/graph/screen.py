@@ -9,7 +9,7 @@ from nicegui import ui
 
 from attomaton.errors import AttomatonError
 from attomaton.lab.graph.data import CAP, TOP, TokenGraph, part_of, thresholds, top_part
-from attomaton.lab.graph.drawing import CSS, LINES, Drawing, line_key
+from attomaton.lab.graph.drawing import LINES, Drawing, line_key
 from attomaton.lab.graph.forms import Forms
 from attomaton.lab.graph.matrix import matrix
 from attomaton.lab.graph.panel import Panel
@@ -41,7 +41,7 @@ PLACES = Shared[dict[str, Places]](dict)
 class GraphPage(ModelPage):
     """One tab's view of a graph: what is set in its fields, and what is drawn of it."""
 
-    CSS = CSS
+    STYLES = ("drawing.css",)
 
     def __init__(self, view: View, model: Opened):
         super().__init__(view, model)
@@ -325,30 +325,4 @@ def _positive(x: float) -> float:
     return float(x) if np.isfinite(x) and x > 0 else 0.0
 
 
-SCREEN = Screen(
-    "/graph",
-    "Priority graph",
-    "hub",
-    GraphPage.build,
-    """
-After a last token *k*, every sample whose label *i* came next while *j* stood in the context adds the edge *i → j*:
-*i* was preferred to *j*.
-
-**Tied** (*i ≍ j*): ways lead from *i* to *j* and back. Tied tokens form a component, drawn as a dashed box; the soft
-part mixes them with odds ∝ m·π, where m counts the token in the context and log π is the fit of Luce's choice model.
-
-**Outranks** (*i ⇒ j*): a way leads down and none back. W_svm is the smallest matrix with
-
-(eᵢ − eⱼ)ᵀ W e_k ≥ 1 where *i ⇒ j*, and = 0 where *i ≍ j*.
-
-The left side is the **margin**; solid edges have margin 1 and hold W_svm up. **Level** 0 is outranked by nothing;
-every other level by some token of the one above.
-
-**Using it.** Hover for counts, click for details and samples. Drag a token or a box to move it (places are kept until
-*Reset*), drag the background to pan, turn the wheel to zoom. On the keyboard: + − 0 and arrows; Tab and arrows go from
-token to token, Enter chooses, Escape lets go. The minimum count hides edges of less weight, and
-tokens that have no other.
-
-Li et al. (2024), *Mechanics of next token prediction with self-attention*.
-""",
-)
+SCREEN = Screen("/graph", "Priority graph", "hub", GraphPage.build)

@@ -8,5 +8,7 @@
 - `table`: rows as a table that can be sorted, chosen from, and whose cells lead somewhere.
 - `work`: `Work`, of which a lab does one at a time; `watch_in` and `on_change` for a page that looks at it.
 - `cache`: `Cache`, a bounded one, by what things were computed from; `Shared`, one thing for all pages of a lab.
-- `find`, `contexts`: a field for one token among many; contexts as they are typed. `style`: the looks.
+- `find`, `contexts`: a field for one token among many; contexts as they are typed.
+
+`style.css` has the looks of every page, `keyboard.js` what the keyboard and screen readers need.
 """

@@ -6,20 +6,10 @@ from typing import Any
 from nicegui import ui
 from nicegui.element import Element
 
+from attomaton.base.assets import beside
 from attomaton.lab.kit.matches import Found
 
-CSS = """
-.find { position: relative; width: 15rem; max-width: 100%; }
-.find-list { position: absolute; z-index: 20; left: 0; min-width: 100%; width: max-content; max-width: min(26rem, 92vw);
-  max-height: 20rem; overflow-wrap: break-word;
-  overflow-y: auto; margin: .2rem 0 0; padding: .25rem; list-style: none; background: var(--paper);
-  border: 1px solid var(--line); border-radius: 8px; box-shadow: 0 6px 20px rgb(0 0 0 / .18); }
-.find-list li { display: flex; justify-content: space-between; gap: 1rem; padding: .3rem .5rem; border-radius: 6px;
-  cursor: pointer; align-items: baseline; }
-.find-list li .note { text-align: right; flex: none; white-space: nowrap; }
-.find-list li.here { background: var(--fill); outline: 1px solid var(--link); }
-.find-list li.none { cursor: default; }
-"""
+CSS = beside(__file__, "find.css")
 
 
 class Find(Element, component="find.js"):

@@ -1,9 +1,11 @@
 """One tab on a screen: its title and styles, the model it needs, errors of ours as a sentence."""
 
+from inspect import getfile
 from typing import ClassVar
 
 from nicegui import ui
 
+from attomaton.base.assets import beside
 from attomaton.lab.kit.parts import title
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View
@@ -13,7 +15,7 @@ class Page:
     """What a screen shows in one tab; work belongs to the lab, settings to the address, so a reload finds both."""
 
     TITLE: ClassVar[str] = ""
-    CSS: ClassVar[str] = ""
+    STYLES: ClassVar[tuple[str, ...]] = ()  # files beside the module of the page
 
     def __init__(self, view: View):
         self.view, self.lab = view, view.lab
@@ -21,7 +23,7 @@ class Page:
     @classmethod
     async def build(cls, view: View) -> None:
         """Fill the page; a `Screen` is given this."""
-        ui.add_css(cls.CSS)
+        ui.add_css("".join(beside(getfile(cls), name) for name in cls.STYLES))
         if cls.TITLE:
             title(cls.TITLE)
         page = await cls.opened(view)

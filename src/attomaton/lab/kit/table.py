@@ -7,6 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
+from attomaton.base.assets import beside
 from attomaton.errors import visible
 from attomaton.lab.kit.parts import card, heading, icon_button, note
 from attomaton.report.text.spreadsheets import csv_text
@@ -126,11 +127,4 @@ _CHOOSABLE = """<q-tr :props="props" tabindex="0" @click="$parent.$emit('choose'
 @keyup.enter="$parent.$emit('choose', props.row.id)"><q-td v-for="col in props.cols" :key="col.name"
 :props="props">{{ col.value }}</q-td></q-tr>"""
 # Text reaches the page through Vue alone, never as HTML; addresses are made by the server.
-_LINKED = """<q-tr :props="props"><q-td v-for="col in props.cols" :key="col.name" :props="props">
-<template v-if="props.row.parts?.[col.name]"><template v-for="(part, i) in props.row.parts[col.name]" :key="i">{{ ' '
-}}<span class="linked-part"><a v-if="part.to" :href="part.to">{{ part.text }}</a><span v-else>{{ part.text }}</span><a
-v-if="part.place" :href="part.place" class="linked-place" :aria-label="part.text + ' in the graph'"
-:title="part.text + ' in the graph'"><q-icon name="hub" aria-hidden="true" /></a>{{ part.after }}</span></template>
-</template>
-<template v-else>{{ typeof col.value === 'number' ? col.value.toLocaleString('en', {maximumFractionDigits: 6})
-: col.value }}</template></q-td></q-tr>"""
+_LINKED = beside(__file__, "linked.vue")

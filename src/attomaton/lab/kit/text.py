@@ -14,35 +14,9 @@ from typing import Any
 from nicegui import ui
 from nicegui.element import Element
 
-CSS = """
-.text { line-height: 2.1; font-size: 1rem; max-width: 62rem; --most: 58%; border-radius: 6px; }
-.body--dark .text, .body--dark .text-key { --most: 46%; }
-.text-key { --most: 58%; }
-.text-word { position: relative; padding: .1em .14em; border-radius: 4px; white-space: pre-wrap;
-  background: color-mix(in srgb, var(--link) calc(var(--shade, 0) * var(--most)), transparent); }
-.text-word.can { cursor: pointer; }
-.text-word.can:hover { outline: 1px solid var(--link); }
-.text-word.here { outline: 2px solid var(--link); outline-offset: 1px; }
-.text-word.chosen { outline: 3px solid var(--hot); outline-offset: 1px; }
-.text-word s { color: var(--soft); text-decoration-thickness: 1.5px; }
-.text-word small { font-size: .72rem; font-variant-numeric: tabular-nums; margin-left: .2em; vertical-align: .25em; }
-.text-word.shaded { font-weight: 600; }
-.text-word.is-label { box-shadow: inset 0 -3px var(--good); border-radius: 4px 4px 0 0; }
-.text-word.is-last { border: 1px solid var(--soft); }
-.text-word.is-unknown { border: 1.5px dashed var(--hot); }
-.text-word.is-unknown::after { content: "?"; color: var(--hot); font-weight: 700; }
-.text-word.is-wrong { text-decoration: underline wavy var(--hot) 1.5px; text-underline-offset: .2em; }
-.text-word.is-absent { text-decoration: underline dotted var(--soft) 1.5px; text-underline-offset: .2em; }
-.text-word.is-faint { color: var(--soft); }
-.text-word.is-next { font-weight: 600; border: 1.5px solid var(--good); }
-.text-arrow { color: var(--soft); padding: 0 .2em; }
-.text-key { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; align-items: center; font-size: .85rem;
-  color: var(--soft); }
-.text-key > span { display: inline-flex; align-items: center; gap: .4rem; }
-.text-key .text-word { color: var(--ink); }
-.text-ramp { width: 5rem; height: .9rem; border-radius: 3px; border: 1px solid var(--line); background: linear-gradient(
-  to right, transparent, color-mix(in srgb, var(--link) var(--most), transparent)); }
-"""
+from attomaton.base.assets import beside
+
+CSS = beside(__file__, "text.css")
 MARKS = ("label", "last", "unknown", "wrong", "absent", "faint", "next")
 
 

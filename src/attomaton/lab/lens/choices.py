@@ -31,16 +31,6 @@ LISTED = 50  # documents in the list at once
 FOUND = 10  # last tokens in the list at once
 PATIENCE = 1.0  # seconds before progress is shown instead of waiting
 
-CSS = """
-.lens-choices { display: grid; gap: .8rem 1.6rem; align-items: start;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); }
-.lens-choices > div { min-width: 0; display: flex; flex-direction: column; gap: .4rem; }
-.lens-documents { margin: 0; padding: 0; list-style: none; max-height: 9rem; overflow-y: auto; }
-.lens-documents li { padding: .12rem 0; }
-.lens-documents a[aria-current] { font-weight: 700; }
-.lens-field { width: 8.5rem; flex: 1 1 8.5rem; }
-"""
-
 
 def asked(view: View) -> Subject:
     """The subject an address names; what is no number there is the default."""

@@ -10,7 +10,6 @@ from attomaton.lab.kit.page import ModelPage
 from attomaton.lab.kit.parts import icon_button, note
 from attomaton.lab.kit.parts import title as page_title
 from attomaton.lab.kit.table import linked_table
-from attomaton.lab.lens import choices as lens_choices
 from attomaton.lab.lens.charts import draw_levels, draw_probability, draw_ranks, draw_shares
 from attomaton.lab.lens.choices import PATIENCE, Choices
 from attomaton.lab.lens.records import (
@@ -32,19 +31,11 @@ from attomaton.summaries.records import ModelSummary, Summary
 NARROW = 6  # columns of a table that may stand beside another one
 LONG = 60  # characters of a cell that needs a wide table
 
-CSS = """
-.lens { display: flex; flex-direction: column; gap: 1rem; min-width: 0; }
-.lens .lead { max-width: 62rem; color: var(--ink); }
-.lens-beside { columns: 26rem; column-gap: 1rem; }
-.lens-beside:has(> :only-child) { columns: auto; }
-.lens-beside > * { break-inside: avoid; margin-bottom: 1rem; }
-"""
-
 
 class LensPage(ModelPage):
     """One page of the lens: choices above, what is under the lens below."""
 
-    CSS = lens_choices.CSS + CSS
+    STYLES = ("choices.css", "screen.css")
 
     def __init__(self, view: View, model: Opened):
         super().__init__(view, model)
@@ -160,27 +151,4 @@ def _is_wide(section: Section, cells: Cells) -> bool:
     return several or long or len(section["header"]) > NARROW
 
 
-SCREEN = Screen(
-    "/lens",
-    "Lens",
-    "search",
-    LensPage.build,
-    """
-The lens tells in words and tables what was learned: by the whole model, after one last token, or in one document.
-
-**Hard, soft.** A window is *hard* when retrieval leaves its label alone, *soft* when it leaves the label among tied
-tokens, *lost* when it leaves only others, *absent* when the label is not in the context. On the samples of a fit
-nothing is lost.
-
-**TF-IDF.** count × (ln((1 + N)/(1 + n)) + 1) for a term in n of N documents, each document scaled to length 1. The
-document of a last token q is the pool of its contexts with their labels.
-
-**Priority.** The score e_xᵀ W_svm e_q; equal scores are ordered by log π. *Distinct* tokens were seen with one label
-only, *common* ones with several (*Scan and Snap*, Tian et al., 2023).
-
-**Use.** Choose a last token or a document above. A token leads to its own lens; the small graph beside it leads to
-its place in the priority graph. The arrow at the title saves the page that `attomaton summary --html` writes.
-
-*Mechanics of next token prediction with self-attention* (Li et al., 2024).
-""",
-)
+SCREEN = Screen("/lens", "Lens", "search", LensPage.build)

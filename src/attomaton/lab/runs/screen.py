@@ -27,25 +27,13 @@ COLUMNS = [
         ("tags", "tags", "tags", "left"),
     )
 ]  # fmt: skip
-CSS = """
-.items-table { width: 100%; background: transparent; color: var(--ink); }
-.items-table td { white-space: normal; overflow-wrap: break-word; font-size: .85rem; }
-.items-table :is(th, td):is(:nth-child(4), :nth-child(5), :nth-child(6)) { white-space: nowrap; }
-.items-table th { color: var(--soft); }
-.items-table .tag { border: 1px solid var(--line); border-radius: 99px; padding: 0 .4rem; margin-right: .2rem; }
-.items-find { flex: 1 1 12rem; max-width: 22rem; }
-.items-smooth { width: 12rem; }
-.items-name, .items-tags { flex: 1 1 14rem; max-width: 26rem; }
-@media (max-width: 700px) {
-  .items-table :is(th, td):is(:nth-child(5), :nth-child(6), :nth-child(7), :nth-child(8)) { display: none; } }
-"""
 
 
 class RunsPage(Page):
     """All items, those that are chosen, and what can be done with them."""
 
     TITLE = "Runs and items"
-    CSS = CSS
+    STYLES = ("screen.css",)
 
     def __init__(self, view: View):
         super().__init__(view)
@@ -232,15 +220,5 @@ SCREEN = Screen(
     "Runs",
     "list_alt",
     RunsPage.build,
-    """
-Everything below the workspace: data, models, runs of every command, sweeps, verifications, predictors.
-
-**Table.** A click on a column sorts by it, the field above searches names, kinds, settings and tags. A name opens the
-item on its own screen, with what it has stored.
-
-**Choose rows** to give them names and tags, to delete them, or to lay the curves of several trainings over each other.
-*Smoothing* keeps a share of what came before at every record; the faint line is what was measured. A name given here
-changes neither the folder nor its links.
-""",
     wants=("data", "model", "run", "sweep", "verification", "predictor"),
 )

@@ -26,14 +26,6 @@ HEADER = [
     "on common tokens",
     "B at the end",
 ]
-CSS = """
-.pile { display: flex; flex-direction: column; gap: 1rem; min-width: 0; width: 100%; }
-.layer { position: relative; width: 100%; }
-.marker { position: absolute; width: 2px; margin-left: -1px; pointer-events: none; background: var(--ink); }
-.marker.light { background: #ffffff; }
-.held .q-icon { font-size: 1.1rem; align-self: center; }
-.held.yes .q-icon { color: var(--good); } .held.no .q-icon { color: var(--hot); }
-"""
 
 
 class Column:

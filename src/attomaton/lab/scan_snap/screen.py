@@ -20,19 +20,13 @@ from attomaton.lab.view import Screen, View, in_thread, whole
 from attomaton.scan_snap.data import SequenceClasses
 
 PAUSE = 0.3  # seconds after the last change of a setting before it is computed
-CSS = """
-.scrub { position: sticky; top: 50px; z-index: 5; }
-.scrubber { display: contents; }
-.scrubber input { flex: 1 1 12rem; min-width: 8rem; accent-color: var(--link); }
-.scrub .when { min-width: 6.5rem; font-variant-numeric: tabular-nums; }
-"""
 
 
 class ScanSnapPage(Page):
     """One tab on this screen. The address holds every setting; what is drawn follows from it."""
 
     TITLE = "Scan and snap: how attention gets to its end point"
-    CSS = CSS + panels.CSS
+    STYLES = ("screen.css", "panels.css", "settings.css")
 
     def __init__(self, view: View):
         super().__init__(view)
@@ -221,32 +215,4 @@ class ScanSnapPage(Page):
                 column.settle(now)
 
 
-SCREEN = Screen(
-    "/scan-snap",
-    "Scan and snap",
-    "center_focus_strong",
-    ScanSnapPage.build,
-    """
-Classes of sequences, one self-attention layer with decoder Y and attention logits Z, and what happens on the way. A
-class n draws its context tokens from P(l|n), ends in the query ψ(n) and is followed by its own next token. A token is
-*distinct* when one class has it, *common* when several have it.
-
-**Attention.** c_l|n ∝ P(l|n) · exp z_ml with m = ψ(n). Distinct tokens gain, the likeliest most; common ones lose.
-
-**Three levels.** *sampled*: mini-batches of sequences of length T. *limit*: the differential equation of infinitely
-many, infinitely long ones. *reduced*: the theory, in which the decoder is replaced by its closed form (dashed).
-
-**Scan, then snap.** The decoder's gain is γ(t) = (M−1)² h / (M − 1 + exp Mh) with h at t/K. It grows until
-t₀′ = K ln M/η_Y (scanning: B grows like ½ ln t) and fades from t₀ = 2 t₀′ on (snapping: like ½ ln ln t). In between
-the exponent t γ/∫γ falls below 1: that time is predicted, and measured, as the *snap*. Levels record from t = 1 on, so
-a snap before about 2 is read too late.
-
-**Learning rates.** A larger η_Y snaps earlier. A larger η_Z scans further before that. With η_Y/η_Z fixed, larger
-rates make attention sparser.
-
-**Use.** Move η_Y and η_Z, add levels, compare two pairs of rates on equal scales, drag the time or play it. The bars
-are attention at that time: filled for distinct tokens, hollow for common ones, a mark where each began.
-
-*Scan and Snap*, Tian, Wang, Chen and Du, NeurIPS 2023, arXiv 2305.16380.
-""",
-)
+SCREEN = Screen("/scan-snap", "Scan and snap", "center_focus_strong", ScanSnapPage.build)

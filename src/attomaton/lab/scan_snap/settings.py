@@ -28,15 +28,6 @@ LABELS = {
 }
 LEVELS = {"reduced": "reduced (theory)", "limit": "limit", "sampled": "sampled"}
 OFTEN = ("until", "mixing", "T", "steps", "seeds")  # the others are folded away
-CSS = """
-.rates { display: grid; grid-template-columns: auto minmax(0, 1fr) 7rem; gap: .1rem .9rem; align-items: center;
-  width: 100%; }
-.rates .q-slider { min-width: 4rem; }
-.more { display: grid; gap: .6rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 10rem), 1fr));
-  width: 100%; }
-.choose { min-width: 9.5rem; }
-.card .q-checkbox, .card .q-toggle { gap: .1rem; } .card .q-checkbox { margin-left: .6rem; }
-"""
 
 
 class Settings:
@@ -47,7 +38,6 @@ class Settings:
         self.levels = list(asked.levels)
         self.fields: dict[str, ui.select | ui.number] = {}
         self.usual = settings_of("sampled", {})
-        ui.add_css(CSS)
         with card(label="Settings"):
             self._build()
         self.follow(asked)

@@ -6,6 +6,7 @@ from functools import partial
 
 from nicegui import ui
 
+from attomaton.base.assets import beside
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError
 from attomaton.lab.graph.data import TokenGraph, part_of
@@ -27,16 +28,6 @@ from attomaton.report.words import percent
 CAFE = Shared[Cafe](Cafe)
 TRAIN = "story training"
 MOST = 12  # tokens of the sentence a page begins with
-CSS = """
-.ask-answer { font-size: 1.35rem; font-weight: 600; line-height: 1.35; }
-.ask-why { margin: 0; padding-left: 1.1rem; line-height: 1.5; display: grid; gap: .2rem; }
-.story-steps { display: flex; flex-wrap: wrap; gap: .3rem; }
-.story-steps .q-btn { border: 1px solid var(--line); border-radius: 99px; padding: 2px 12px; }
-.story-body { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr) minmax(0, 1.2fr); width: 100%;
-  align-items: start; }
-.story-figure { min-height: 17rem; min-width: 0; width: 100%; } .story-figure .pg-frame { height: 17rem; }
-@media (max-width: 900px) { .story-body { grid-template-columns: minmax(0, 1fr); } }
-"""
 
 
 # One sentence in, one answer out
@@ -114,13 +105,17 @@ def reasons(found: Explanation) -> list[str]:
 
 @dataclass(frozen=True)
 class Step:
-    """One step: its name, what it says, where it leads, and what it draws."""
+    """One step: its name, where it leads, and what it draws."""
 
     name: str
-    text: str
     screen: str
     settings: dict[str, str]
     draw: Callable[["Story"], Awaitable[None]]
+
+    @property
+    def text(self) -> str:
+        """What it says: a file of its name."""
+        return beside(__file__, f"{self.name}.md")
 
 
 class Story:
@@ -133,7 +128,6 @@ class Story:
 
     async def build(self) -> None:
         """The card with the steps."""
-        ui.add_css(CSS)
         with card("The story in six steps, on the café’s counter", "story"):
             with (
                 ui.element("div")
@@ -254,43 +248,10 @@ class Story:
 
 
 STEPS = (
-    Step("graph", r"""
-Somebody comes in: *guest* is the last token. What the waiter turned to **next** while other things waited **orders**
-them: an edge $i \to j$ says that $i$ came next while $j$ was there too.
-
-*guest*, *order* and *bill* each went before the others at times: they are **tied**. All three always went before
-*dishes* and *floor*: that order is **strict**.
-""", "/graph", {"last": "guest"}, Story.graph),
-    Step("hard", r"""
-Training makes the weights grow without end, in one direction: $W_{svm}$, the smallest matrix that keeps every strict
-order with a margin of 1, $(e_i - e_j)^\top W e_k \ge 1$.
-
-Move the slider: the longer the weights, the less is left of *dishes* and *floor*. In the limit, **hard retrieval**
-keeps the tokens of highest priority alone.
-""", "/automaton", {"context": " ".join(map(str, ASKED))}, Story.hard),
-    Step("soft", r"""
-Among tied tokens a finite part $W_{fin}$ stays, and with it odds: $p(x) \propto m_x \exp(e_x^\top W_{fin} e_q)$,
-where $m_x$ is how often $x$ is in the context. After *guest*, the guest, an order and a bill stand at 2 : 2 : 1.
-
-Move the slider: every further bill counts once more. This is **soft composition**.
-""", "/automaton", {"context": " ".join(map(str, TIED))}, Story.soft),
-    Step("training", r"""
-Is that what training does? A run of gradient descent on these 39 samples starts here, from zero. Theory saw none of
-it.
-
-The loss falls to its floor $L^*$, which the ties alone cost, and the direction of $W$ turns to the predicted one: $1
-- \cos(W, W_{svm})$ falls, slowly, as the logarithm of the steps grows.
-""", "/training", {}, Story.training),
-    Step("scan", r"""
-Seen over time, attention first **scans**. After the *bell*, *cake* waits beside nearly everything: a **common**
-token. *espresso* waits where espresso comes next and nowhere else: a **distinct** one.
-
-Attention leaves the common tokens, the more common the faster, for the distinct ones.
-""", "/scan-snap", {}, Story.scan),
-    Step("snap", r"""
-Then it **snaps**. Once the decoder is sure of the next token, the gradient that moves attention dies away: growth
-slows from a power of $t$ to $\log t$, and the pattern freezes as it is.
-
-The faster the decoder learns against attention, the earlier it freezes, and the more stays spread.
-""", "/scan-snap", {}, Story.snap),
-)  # fmt: skip
+    Step("graph", "/graph", {"last": "guest"}, Story.graph),
+    Step("hard", "/automaton", {"context": " ".join(map(str, ASKED))}, Story.hard),
+    Step("soft", "/automaton", {"context": " ".join(map(str, TIED))}, Story.soft),
+    Step("training", "/training", {}, Story.training),
+    Step("scan", "/scan-snap", {}, Story.scan),
+    Step("snap", "/scan-snap", {}, Story.snap),
+)

@@ -108,14 +108,3 @@ def _check_size(pieces: list[Piece]) -> None:
                     f"one piece would draw {at_once * given['steps']:.3g} tokens, {at_once:.3g} at a step; a page may "
                     f"draw {MOST_TOKENS:.0e} and {MOST_AT_ONCE:.0e}: ask for a smaller T, batch, steps or seeds."
                 )
-
-
-CSS = """
-.setting { width: 12rem; max-width: 100%; }
-.setting-value { width: 17rem; }
-.families { min-width: 14rem; max-width: 100%; }
-.new-sweep .q-item__label { font-weight: 600; font-size: 1rem; }
-.cell .chip { overflow-wrap: anywhere; }
-.open-cell { align-self: flex-start; }
-@media (max-width: 600px) { .setting { width: calc(50% - .3rem); } .setting-value { width: 100%; } }
-"""

@@ -10,7 +10,7 @@ from attomaton.lab.jobs import DONE, Job
 from attomaton.lab.kit.page import Page
 from attomaton.lab.kit.parts import abreast, card, chip, place
 from attomaton.lab.kit.work import on_change, watch_in
-from attomaton.lab.sweep.form import CSS, Form
+from attomaton.lab.sweep.form import Form
 from attomaton.lab.sweep.panels import Panels
 from attomaton.lab.sweep.runs import WORK, Going, launch, sweep_code
 from attomaton.lab.view import Screen, in_thread
@@ -20,7 +20,7 @@ class SweepPage(Page):
     """The sweep that is open, if one is; those there are; the form of a new one."""
 
     TITLE = "Scan and snap over a grid of settings"
-    CSS = CSS
+    STYLES = ("form.css",)
     panels: Panels | None = None
 
     async def fill(self) -> None:
@@ -88,27 +88,4 @@ class SweepPage(Page):
             ui.navigate.reload()
 
 
-SCREEN = Screen(
-    "/sweep",
-    "Sweep",
-    "grid_on",
-    SweepPage.build,
-    """
-A sweep runs scan and snap once for every combination of settings, and shows what came out as colours.
-
-**What is measured**, at the end of each run, as a mean over classes: the *entropy* of attention over a class's distinct
-tokens, H = −Σ p ln p (small: attention has snapped to few tokens); the *largest attention*; the *loss*; the *norm of
-Y*. A cell shows the mean over its seeds, ± half of the 95 % interval by Student's t.
-
-**Grid.** One setting on each line, `name=value,value,…`. It needs `eta_z`, and one of `eta_y` and `ratio`
-(η_Y = ratio · η_Z). Levels: *sampled* (finite sequences), *limit* (the differential equation), *reduced* (attention
-alone).
-
-**Use.** Choose what lies along x and y and what is coloured; click a square for its runs. Hatched squares failed (✕),
-diverged (∞) or are not done yet (…). A sweep that was stopped goes on where it was; *Stop* waits for the end of a
-piece.
-
-*Scan and Snap* (Tian et al., 2023), figure 4: entropy by learning rates.
-""",
-    wants=("sweep",),
-)
+SCREEN = Screen("/sweep", "Sweep", "grid_on", SweepPage.build, wants=("sweep",))

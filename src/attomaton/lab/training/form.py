@@ -146,11 +146,3 @@ def _number(name: str, text: str, kind: Callable[[str], Number]) -> Number | Non
         return kind(text.replace(",", "").replace("_", "") if whole else text) if text else None
     except ValueError as error:
         raise UsageError(f"{name}={text}: a {'whole ' * whole}number is needed.") from error
-
-
-CSS = """
-.fields > .q-field { width: 8.2rem; flex: 0 1 auto; }
-.warning { border-left: 4px solid var(--hot); padding-left: .6rem; }
-.beside { width: 17rem; max-width: 100%; }
-@media (max-width: 600px) { .fields > .q-field { width: calc(50% - .3rem); } }
-"""

@@ -17,9 +17,8 @@ from attomaton.lab.kit.work import on_change, watch_in
 from attomaton.lab.shelf import Item
 from attomaton.lab.training import runs as trainings
 from attomaton.lab.training.curves import Curves, Shown
-from attomaton.lab.training.form import CSS, Form
+from attomaton.lab.training.form import Form
 from attomaton.lab.training.runs import WORK, Going, TrainingRun
-from attomaton.lab.training.watch import CSS as WATCH
 from attomaton.lab.training.watch import Watch
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.report.text.training import limit_words
@@ -31,7 +30,7 @@ class TrainingPage(Page):
     """One run, and maybe another beside it; the run may be the one that is being computed."""
 
     TITLE = "Train the layer and see it approach its limit"
-    CSS = CSS + WATCH
+    STYLES = ("form.css", "watch.css")
 
     def __init__(self, view: View):
         super().__init__(view)
@@ -265,32 +264,4 @@ def _shown(run: TrainingRun, going: Going | None) -> Shown:
     return Shown(run.title, records, run.config, run.outcome.svm_norm)
 
 
-SCREEN = Screen(
-    "/training",
-    "Training",
-    "show_chart",
-    TrainingPage.build,
-    """
-One layer of self-attention with weights W is trained on the samples, and measured against the limit that was computed
-without it.
-
-**Theory.** Under gradient descent W leaves every bound along one direction and settles in the rest:
-
-W(τ) ≈ W_fin + ‖W_svm‖ log τ · W_svm/‖W_svm‖
-
-So the **loss** falls to its floor L*, the **cosine** with W_svm tends to 1 (slowly, like 1/log τ: outside S_fin it is
-quicker), the part of W inside S_fin ends in W_fin (**distance** 0), and the **norm** grows like ‖W_svm‖ log τ.
-Dashed lines are theory.
-
-**Other optimizers** have other limits: each approaches the largest **margin** in a norm of its own (Adam and signs: the
-largest entry; Muon: the largest singular value; mirror descent: the p-norm). The margin of W is drawn as a share of the
-best in that norm, and dotted of the best in the Frobenius norm, which is that of gradient descent (there dotted: the
-max norm).
-
-**Use.** Choose an optimizer and start. *Stop* ends at the next of about fifty breaths and keeps what was computed;
-*Resume* goes on and ends bit for bit as if it had never been stopped. Choose a run of the list to see it again, and a
-second to lay its curves over the first.
-
-*Mechanics of next token prediction with self-attention* (Li et al., 2024), theorems 1 and 2.
-""",
-)
+SCREEN = Screen("/training", "Training", "show_chart", TrainingPage.build)

@@ -86,30 +86,3 @@ class Watch:
             at = int(self.view.number("at", len(shown.steps) - 1))
             playing = Screening(shown, max(0, min(at, len(shown.steps) - 1)))
             playing.on("at", lambda e: self.view.put(at=int(e.args)))
-
-
-CSS = """
-.watch { gap: .35rem; }
-.watch-last { width: 11rem; }
-.film { display: flex; flex-direction: column; gap: .4rem; width: 100%; }
-.film:focus { outline: none; }
-.film:focus-visible { outline: 2px solid var(--link); outline-offset: 4px; border-radius: 6px; }
-.film-bar { display: flex; align-items: center; gap: .7rem; }
-.film-slider { flex: 1 1 auto; min-width: 6rem; accent-color: var(--link); }
-.film-step { font-variant-numeric: tabular-nums; min-width: 11.5rem; font-size: .9rem; }
-.film-speed { font-size: .85rem; color: var(--soft); white-space: nowrap; }
-.film-speed select { color: var(--ink); background: var(--fill); border: 1px solid var(--line); border-radius: 6px;
-  padding: .1rem .2rem; }
-.film-grid { display: grid; gap: .5rem .8rem; grid-template-columns: repeat(4, minmax(0, 1fr)); }
-.film-grid figure { margin: 0; min-width: 0; }
-.film-grid figcaption { font-size: .82rem; color: var(--soft); min-height: 1.3rem; line-height: 1.3rem; }
-.film-grid canvas { width: 100%; height: 11.4rem; display: block; }
-.film-graph, .film-rows { grid-column: span 2; }
-.film-grid .film-graph canvas, .film-grid .film-rows canvas { height: clamp(15rem, 100vh - 38.5rem, 26rem); }
-.film-rows figcaption { display: flex; justify-content: space-between; gap: .4rem; }
-.film-pages { white-space: nowrap; }
-.film-tip { min-height: 1.2rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-@media (max-width: 1000px) { .film-grid { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
-@media (max-width: 600px) { .film-grid { grid-template-columns: minmax(0, 1fr); }
-  .film-graph, .film-rows { grid-column: span 1; } .film-bar { flex-wrap: wrap; } .film-step { min-width: 0; } }
-"""

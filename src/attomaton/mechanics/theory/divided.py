@@ -31,6 +31,7 @@ from attomaton.mechanics.theory.finite import (
     SETTLED,
     Choices,
     Flows,
+    Found,
     as_choices,
     conjugate_gradients,
     distance,
@@ -367,15 +368,6 @@ class Keep(NamedTuple):
     theta: Float[np.ndarray, " size"]
     steps: int = 0
     arrived: bool = False
-
-
-class Found(NamedTuple):
-    """A fitted component: θ, its loss, the slope of its mean loss there, and a bound on the error of any difference."""
-
-    theta: Float[np.ndarray, " size"]
-    loss: float
-    gradient: float
-    error: float
 
 
 def careful_fit(

@@ -13,7 +13,7 @@ samples, is the floor $L^*$ of the loss of training.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -164,15 +164,9 @@ def finite_component(
     """The soft part of the limit for all last tokens: Luce fits, W_fin and L*."""
     scale = unit_scale(samples.weight.max(keepdims=True))
     items, choices, kept = cyclic_choices(graph, samples, scale)
-    theta, error = luce_fit(choices)
-    look = luce_loss(choices, theta)
-    # The certificate is taken component by component, each on its own scale: the strictest reading.
-    worst = float(np.abs(look.gradient / choices.group_weight[choices.group]).max(initial=0.0))
-    off = float(error.max(initial=0.0))
-    if not (worst <= CERTIFIED and off <= KNOWN):
-        refuse(graph, items, choices, int(np.argmax(error)) if len(error) else 0, worst, off)
+    found = certified_fit(graph, items, choices)
     log_pi = np.zeros(len(graph.pair_last))
-    log_pi[items] = theta
+    log_pi[items] = found.theta
     subspace = FiniteSubspace(graph, embeddings)
     coefficient = subspace.coefficients(log_pi)
     score = subspace.scores(coefficient)
@@ -180,29 +174,41 @@ def finite_component(
         log_pi,
         coefficient,
         score,
-        float(look.loss.sum()) / float((samples.weight * scale).sum()),
-        worst,
+        found.loss / float((samples.weight * scale).sum()),
+        found.gradient,
         kept,
         float(np.sqrt(max(0.0, inner(coefficient, score)))),
-        off,
+        found.error,
     )
 
 
-def refuse(
-    graph: PriorityGraph,
-    items: Int[np.ndarray, " items"],
-    choices: Choices,
-    group: int,
-    gradient: float,
-    error: float,
-) -> NoReturn:
-    """Say which component's odds are not known, and what its weights are like."""
+class Found(NamedTuple):
+    """A Luce fit: θ, its loss, the largest slope of a component's mean loss, a bound on the error of any log-odds."""
+
+    theta: Float[np.ndarray, " items"]
+    loss: float
+    gradient: float
+    error: float
+
+
+def certified_fit(
+    graph: PriorityGraph, items: Int[np.ndarray, " items"], choices: Choices
+) -> Found:
+    """The fit of choices among pairs; an error says which component's odds are not known, and what its weights are."""
+    theta, error = luce_fit(choices)
+    look = luce_loss(choices, theta)
+    # The certificate is taken component by component, each on its own scale: the strictest reading.
+    gradient = float(np.abs(look.gradient / choices.group_weight[choices.group]).max(initial=0.0))
+    off = float(error.max(initial=0.0))
+    if gradient <= CERTIFIED and off <= KNOWN:
+        return Found(theta, float(look.loss.sum()), gradient, off)
+    group = int(np.argmax(error)) if len(error) else 0
     inside = items[choices.group == group]
     weight = choices.weight[choices.group_of_choice == group]
     words = ", ".join(visible(repr(graph.vocabulary[x])) for x in graph.pair_token[inside[:3]])
     raise SolverError(
         f"Luce fit: after last token {visible(repr(graph.vocabulary[graph.pair_last[inside[0]]]))} the odds of "
-        f"{len(inside):,} tied tokens ({words}{', …' if len(inside) > 3 else ''}) are known to {error:.1e} nats only, "
+        f"{len(inside):,} tied tokens ({words}{', …' if len(inside) > 3 else ''}) are known to {off:.1e} nats only, "
         f"{KNOWN:.0e} is needed (gradient {gradient:.1e}, at most {CERTIFIED:.0e}). The weights that tie them "
         f"differ by a factor of {weight.max() / weight.min():.1e}; drop the lightest samples."
     )

@@ -131,8 +131,7 @@ def write(figure: Figure, path: str | Path) -> None:
     """Writes one file, SVG or PNG by its suffix, whole or not at all."""
     path = check_file(path, FIGURES)
     if path.suffix.lower() == ".svg":
-        text = to_svg(figure)
-        write_whole(path, lambda file: write_text(file, text))
+        write_whole(path, write_text, to_svg(figure))
     else:
         look: dict[str, Any] = {"format": "png", "dpi": 200, "metadata": {"Software": None}}
         write_whole(path, lambda file: figure.savefig(file, **look))

@@ -8,6 +8,7 @@ from html import escape as html_escape
 from typing import Any
 from xml.etree import ElementTree
 
+from attomaton.base.assets import beside
 from attomaton.errors import UsageError, visible
 from attomaton.report.words import value_text
 
@@ -20,59 +21,7 @@ WIDEST = 1000  # characters of a cell
 # Nothing may be fetched, not even by a figure from elsewhere.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --paper: #ffffff;
-  --line: #d0d7de; --fill: #f3f5f7; --link: #0072b2; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9ba7b4; --paper: #14181d;
-  --line: #39424d; --fill: #1e242b; --link: #56b4e9; } }
-* { box-sizing: border-box; }
-html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
-body { margin: 0; background: var(--paper); color: var(--ink); overflow-wrap: anywhere;
-  font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
-main, footer { max-width: 62rem; margin: 0 auto; padding: 0 clamp(1rem, 4vw, 2.5rem); }
-main { padding-top: clamp(1.5rem, 5vw, 3.5rem); }
-h1 { font-size: clamp(1.6rem, 1.2rem + 2vw, 2.4rem); line-height: 1.2; margin: 0 0 1.5rem;
-  text-wrap: balance; padding-bottom: .9rem; border-bottom: 3px solid var(--link); }
-h2 { font-size: 1.3rem; line-height: 1.3; margin: 2.8rem 0 .6rem; }
-p { max-width: 44rem; margin: .6rem 0; }
-figure { margin: 1.2rem 0; }
-figcaption, caption { color: var(--soft); font-size: .9rem; }
-figcaption { margin-top: .5rem; max-width: 44rem; }
-caption { caption-side: bottom; text-align: left; padding-top: .5rem; }
-.scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; }
-.scroll:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
-.card { background: #ffffff; padding: .75rem; }
-.card svg { display: block; margin: 0 auto; height: auto; max-width: 100%; }
-.table { width: fit-content; max-width: 100%; margin: 1.2rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
-.table caption { padding: .6rem .9rem; border-top: 1px solid var(--line); }
-th, td { padding: .45rem .9rem; text-align: left; vertical-align: top;
-  border-top: 1px solid var(--line); }
-thead th { background: var(--fill); border-top: 0; white-space: nowrap; }
-tbody th { font-weight: 600; }
-tbody th, td:not(.number) { max-width: 34rem; overflow-wrap: break-word; }
-.number { text-align: right; white-space: nowrap; }
-td:not(.number) { min-width: 9rem; }
-@media (max-width: 32rem) { th, td { padding: .4rem .55rem; } }
-pre { margin: 1rem 0; padding: .8rem 1rem; background: var(--fill); line-height: 1.5; }
-code { font: .88rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-footer { margin-top: 3.5rem; padding-top: 1rem; padding-bottom: 2.5rem; color: var(--soft);
-  font-size: .85rem; }
-footer::before { content: ""; display: block; border-top: 1px solid var(--line);
-  margin-bottom: 1rem; }
-footer p { max-width: none; }
-@media print { :root { --ink: #000; --soft: #333; --paper: #fff; --line: #999; --fill: #fff; }
-  @page { margin: 18mm; }
-  main, footer { max-width: none; padding-left: 0; padding-right: 0; }
-  h2 { break-after: avoid; }
-  figure, tr { break-inside: avoid; }
-  .scroll { overflow: visible; border: 0; }
-  .table { width: auto; font-size: 9pt; }
-  th, td, thead th, .number { padding: .3rem .4rem; white-space: normal; }
-  td:not(.number) { min-width: 0; }
-  .card svg { min-width: 0 !important; max-height: 230mm; }
-  pre { white-space: pre-wrap; border: 1px solid #999; } }
-""".strip()
+_STYLE = beside(__file__, "markup.css").strip()
 
 
 class Html(str):

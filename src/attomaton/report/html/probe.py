@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from attomaton.base.assets import beside
 from attomaton.errors import counted
 from attomaton.probe.records import Probe
 from attomaton.probe.snapping import Mark, Snap
@@ -113,25 +114,6 @@ _COURSE = (
     "Left: entropy of every head over the logarithm of its keys, in the colour of its layer; a mark where it froze. "
     "Right: the share of strict orders as in the corpus, with 95 % intervals."
 )
-_STYLE = """
-.slider { display: flex; } .slider[hidden], .mark[hidden] { display: none; }
-.slider label { display: flex; gap: .8rem; align-items: center; flex: 1; }
-.slider input { flex: 1; max-width: 30rem; accent-color: var(--link); }
-.slider output { min-width: 8rem; font-variant-numeric: tabular-nums; }
-.map td:not(.number) { min-width: 3rem; text-align: center; padding: .35rem .4rem;
-  background: color-mix(in srgb, #0072b2 var(--v), var(--paper)); }
-.map td.deep { color: #ffffff; } .map thead th { text-align: center; }
-@media print { .slider { display: none; } }
-""".strip()
+_STYLE = beside(__file__, "probe.css").strip()
 # Without the script every checkpoint is shown, one below the other.
-_SCRIPT = """
-const bar = document.querySelector(".slider"), input = bar.querySelector("input");
-const said = bar.querySelector("output"), marks = [...document.querySelectorAll(".mark")];
-const show = () => marks.forEach((mark, i) => {
-  mark.hidden = i !== Number(input.value);
-  if (!mark.hidden) said.textContent = mark.dataset.step;
-});
-bar.hidden = false;
-input.addEventListener("input", show);
-show();
-""".strip()
+_SCRIPT = beside(__file__, "probe.js").strip()

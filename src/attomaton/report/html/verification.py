@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from attomaton.base.assets import beside
 from attomaton.disk.formats import to_json
 from attomaton.errors import cut
 from attomaton.report.figures.verification import (
@@ -194,92 +195,6 @@ _BUTTONS = (
     '<button type="button" data-open aria-pressed="false">Open all data</button></p>'
 )
 
-_SCRIPT = """
-const bar = document.querySelector(".buttons"), sections = [...document.querySelectorAll(".claim")];
-const rows = [...document.querySelectorAll(".claims tbody tr")];
-bar.hidden = false;
-bar.addEventListener("click", (event) => {
-  const button = event.target.closest("button");
-  if (!button) return;
-  if (button.dataset.open !== undefined) {
-    const open = button.getAttribute("aria-pressed") === "false";
-    button.setAttribute("aria-pressed", open);
-    document.querySelectorAll("details").forEach((one) => { one.open = open; });
-    return;
-  }
-  bar.querySelectorAll("[data-show]").forEach((one) => one.setAttribute("aria-pressed", one === button));
-  sections.forEach((section, i) => {
-    section.hidden = rows[i].hidden = ![section.dataset.group, "all"].includes(button.dataset.show);
-  });
-});
-""".strip()
+_SCRIPT = beside(__file__, "verification.js").strip()
 
-_STYLE = """
-:root { --good: #00704f; --bad: #a83a00; --open: #57606a; --grid: #dddddd; }
-@media (prefers-color-scheme: dark) { :root { --good: #3fd0a3; --bad: #ff9457; --open: #aeb8c3;
-  --grid: #343d47; } }
-main { max-width: 76rem; }
-a { color: var(--link); }
-:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
-[hidden] { display: none !important; }
-.skip { position: absolute; left: -999rem; }
-.skip:focus { left: 1rem; top: .5rem; padding: .4rem .8rem; background: var(--paper); z-index: 1; }
-.above { margin: 0; color: var(--soft); font: .9rem/1.5 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-h1 { margin-top: .2rem; }
-h2 .mark { font-size: 1rem; margin-left: .3rem; vertical-align: .08em; }
-h3 { font-size: 1rem; margin: 1.6rem 0 .3rem; }
-.sentence { font-size: clamp(1.15rem, 1rem + .8vw, 1.5rem); line-height: 1.35; font-weight: 650;
-  padding: .7rem 1rem; border-left: 6px solid; background: var(--fill); max-width: none; }
-.facts, small { color: var(--soft); }
-small { font-size: .84rem; }
-.good { color: var(--good); } .bad { color: var(--bad); } .open { color: var(--open); }
-.mark { display: inline-block; font-size: .9rem; font-weight: 650; white-space: nowrap;
-  padding: 0 .5rem; border: 1.5px solid; border-radius: 99px; line-height: 1.5; }
-.claim { border-top: 1px solid var(--line); margin-top: 2.8rem; }
-.claim h2 { margin-top: 1.6rem; scroll-margin-top: .5rem; }
-.formula { padding: .7rem 1rem; margin: 1rem 0; white-space: pre-wrap; background: var(--fill); border: 0;
-  font: 1.1rem/1.6 "STIX Two Math", "Cambria Math", "Latin Modern Math", Georgia, "DejaVu Serif", serif; }
-.claims td, .claims th, .figures td, .figures th { min-width: 0; }
-.claims tbody th { font-weight: 650; min-width: 11rem; }
-.claims tbody th small { font-weight: 400; }
-.claims td:nth-child(3), .claims td:nth-child(4) { min-width: 15rem; }
-.claims td:nth-child(3) { font-size: .9rem; }
-.claims th, .claims td { line-height: 1.4; }
-tbody th, td { overflow-wrap: break-word; max-width: 34rem; }
-.right { display: block; text-align: right; }
-.figures tbody th { font-weight: 500; }
-.figures td + td, .figures tbody th { min-width: 8rem; }
-.beside { display: flex; flex-wrap: wrap; gap: 0 1.5rem; align-items: start; }
-@media (min-width: 64rem) { .beside { flex-wrap: nowrap; } }
-.panels { display: grid; gap: 1.2rem; margin: 1.4rem 0; align-items: start;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); }
-.panel { min-width: 0; max-width: 38rem; }
-.panel figure { margin: 0; }
-.drawn { background: var(--paper); padding: .4rem; }
-.drawn svg { width: 100% !important; min-width: 18rem !important; }
-.downloads { margin: .4rem 0; font-size: .9rem; display: flex; gap: 1rem; }
-details { margin: .4rem 0; }
-summary { cursor: pointer; width: fit-content; color: var(--link); font-size: .9rem; }
-.data { max-height: 22rem; overflow: auto; margin: .5rem 0; font-size: .8rem; }
-.data td, .data th { min-width: 0; padding: .15rem .6rem; white-space: nowrap; }
-.data td, .data thead th + th { text-align: right; }
-.data tbody th { font-weight: 400; }
-.data thead th { position: sticky; top: 0; }
-details pre { max-height: 22rem; overflow: auto; }
-.buttons { display: flex; flex-wrap: wrap; gap: .5rem; }
-button { font: inherit; font-size: .9rem; padding: .2rem .8rem; color: var(--ink); background: var(--fill);
-  border: 1px solid var(--line); border-radius: 6px; cursor: pointer; }
-button[aria-pressed="true"] { border-color: var(--link); box-shadow: inset 0 0 0 1px var(--link); }
-.up { font-size: .9rem; }
-@media print { :root { --good: #00553c; --bad: #7a2a00; --open: #333; --link: #000; --grid: #ddd; }
-  .buttons, .downloads, details, .skip, .up { display: none; }
-  .panel, .formula { break-inside: avoid; }
-  .beside { display: block; }
-  .panels { grid-template-columns: 1fr 1fr; }
-  .claims td:nth-child(n), .claims tbody th, .figures td, .figures tbody th { min-width: 0 !important; }
-  .claims table { width: 100%; }
-  .claims td:nth-child(3), .claims small { font-size: inherit; }
-  .claims td:nth-child(3), .claims td:nth-child(4) { width: 30%; }
-  .claims .mark { font-size: 8pt; padding: 0 .3rem; }
-  h3 { break-after: avoid; } }
-""".strip()
+_STYLE = beside(__file__, "verification.css").strip()

@@ -1,11 +1,8 @@
-"""What Quasar and NiceGUI leave undone for those who use the keyboard or a screen reader: a script for every page.
-
-The options of a choice lie in an element that may not stand between a list and its options, unless it says that it is
-a group of them. And cells that are made by a template are made anew whenever the table changes, as when it is sorted:
-the focus stays where it was, by its place in the table.
-"""
-
-KEYS = """
+// What Quasar and NiceGUI leave undone for those who use the keyboard or a screen reader: a script for every page.
+//
+// The options of a choice lie in an element that may not stand between a list and its options, unless it says that it is
+// a group of them. And cells that are made by a template are made anew whenever the table changes, as when it is sorted:
+// the focus stays where it was, by its place in the table.
 document.addEventListener('DOMContentLoaded', () => {
   const grouped = (menu) => menu.querySelectorAll('[role=listbox] > .q-virtual-scroll__content')
     .forEach((e) => e.setAttribute('role', 'group'));
@@ -26,4 +23,3 @@ document.addEventListener('DOMContentLoaded', () => {
       stops(kept.table)[kept.at]?.focus({preventScroll: true});
   }).observe(document.body, {childList: true, subtree: true});
 });
-"""
