@@ -158,6 +158,29 @@ def test_what_is_written_in_one_go_leaves_nothing(words, mark, nth, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+# A process has been started, and not been told yet what it is for.
+STARTING = """
+import time
+from multiprocessing import util
+spawned = util.spawnv_passfds
+def spawn(path, words, handles):
+    child = spawned(path, words, handles)
+    if any("spawn_main" in str(word) for word in words):
+        send()
+        time.sleep(0.5)
+    return child
+util.spawnv_passfds = spawn
+"""
+
+
+@BOTH
+def test_while_a_worker_is_started_it_says_nothing(number, tmp_path):
+    grid = ["sweep", "syn-small", "eta_z=0.5,1,2,4", "ratio=1,2", "steps=100000"]
+    more = ["--level", "sampled", "-o", "s", "--engine", "processes", "--workers", 2]
+    done = run(*grid, *more, beside=STARTING, number=number, cwd=tmp_path)
+    assert ended_well(done.returncode, done.stderr), done
+
+
 @BOTH
 @pytest.mark.parametrize("engine", ["processes", "ray"])
 def test_workers_say_nothing_and_are_gone(engine, number, tmp_path):

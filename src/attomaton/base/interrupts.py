@@ -23,6 +23,7 @@ served = False  # whether a server is running, which shuts down in its own way a
 drawing = False  # whether a progress bar is on the terminal, its cursor hidden
 
 _leaving = threading.Lock()  # taken once, by whoever ends the process
+_starting = threading.Lock()  # held while a process is started, which would complain if it were left in the middle
 _owner = 0  # the process that was told to watch; what it forks is not
 
 
@@ -46,11 +47,12 @@ def blocked() -> Iterator[None]:
 
     # Python starts this one with the first worker, and some versions unblock the signal when they have done so.
     resource_tracker.ensure_running()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    with _starting:
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def too_late() -> None:
@@ -64,9 +66,12 @@ def leave(number: int, frame: FrameType | None = None) -> None:
     """End this process, and say what is kept of its work."""
     if os.getpid() != _owner:
         os._exit(CODE)
+    if frame is not None and _starting.locked() and not served:
+        return  # the thread that waits for signals was told, too, and waits until the process has started
     if not _leaving.acquire(blocking=False):
         return
     try:
+        _starting.acquire(timeout=5)
         _end_workers()
         text = f"Interrupted: {message()}"
         if "--json" in sys.argv:
