@@ -117,6 +117,7 @@ PLAINLY_COMPILED = (
     "tests/probe/test_pages.py",
     "tests/probe/test_probe.py",
     "tests/probe/test_snap.py",
+    "tests/scan_snap/test_blocks.py",
     "tests/scan_snap/test_model.py",
     "tests/scan_snap/test_population.py",
     "tests/scan_snap/test_reduced.py",
@@ -239,6 +240,9 @@ def pytest_runtest_setup(item):
     from attomaton.base import programs
 
     jax.config.update("jax_disable_most_optimizations", plainly)
+    # These say themselves how they are compiled.
+    programs.BRIEF["cpu"]["xla_backend_optimization_level"] = "0" if plainly else "1"
+    programs.BRIEF["cpu"]["xla_llvm_disable_expensive_passes"] = plainly
     jax.clear_caches()
     programs._compiled.cache_clear()
 
