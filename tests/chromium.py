@@ -19,6 +19,8 @@ ONE_PROCESS = (
     "--disable-site-isolation-trials",
     "--disable-features=SpareRendererForSitePerProcess",
 )
+# The window has no frame of its own: every page that loads had its tab and its buttons drawn anew, by the processor.
+NO_FRAME = "--kiosk"
 # No page is open long enough to earn back what optimising compilers take, in threads of their own, of a test's time.
 NO_OPTIMISING = "--js-flags=--no-maglev,--no-turbofan"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -80,7 +82,7 @@ class Browser:
         shell = 'in=$1 out=$2; shift 2; exec "$@" 3<&"$in" 4>&"$out"'
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
                    "--hide-scrollbars", "--no-first-run",
-                   "--disable-background-networking", *ONE_PROCESS, NO_OPTIMISING,
+                   "--disable-background-networking", *ONE_PROCESS, NO_OPTIMISING, NO_FRAME,
                    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={folder}"]  # fmt: skip
         self._process = subprocess.Popen(
             ["bash", "-c", shell, "pipe", str(down), str(up), program(), *options, "about:blank"],

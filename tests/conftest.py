@@ -55,6 +55,10 @@ LONG = (
     "tests/mechanics/test_finite.py",
     "tests/mechanics/test_snapshots.py",
     "tests/mechanics/test_mixed.py",
+    "tests/scan_snap/test_blocks.py",
+    "tests/mechanics/test_divided.py",
+    "tests/test_public_face.py",
+    "tests/test_stability.py",
     "tests/test_tutorial.py",
     "tests/test_console.py",
     "tests/test_interrupts.py",
@@ -117,10 +121,12 @@ PLAINLY_COMPILED = (
     "tests/probe/test_pages.py",
     "tests/probe/test_probe.py",
     "tests/probe/test_snap.py",
+    "tests/scan_snap/test_blocks.py",
     "tests/scan_snap/test_model.py",
     "tests/scan_snap/test_population.py",
     "tests/scan_snap/test_reduced.py",
     "tests/scan_snap/test_train.py",
+    "tests/test_dynamics.py",
     "tests/trained/test_forward.py",
     "tests/trained/test_train.py",
     "tests/transformer/test_chunks.py",
@@ -239,6 +245,9 @@ def pytest_runtest_setup(item):
     from attomaton.base import programs
 
     jax.config.update("jax_disable_most_optimizations", plainly)
+    # These say themselves how they are compiled.
+    programs.BRIEF["cpu"]["xla_backend_optimization_level"] = "0" if plainly else "1"
+    programs.BRIEF["cpu"]["xla_llvm_disable_expensive_passes"] = plainly
     jax.clear_caches()
     programs._compiled.cache_clear()
 
