@@ -1,5 +1,6 @@
 // A priority graph as an SVG of our own: it pans and zooms as one, nodes are dragged, and the export is the drawing.
 // The elements are made here and not by Vue: a picture may hold 2,000 of them, and moving one must not redraw the rest.
+import { saved } from "saved";
 
 const SPACE = "http://www.w3.org/2000/svg";
 const STYLE = `
@@ -87,14 +88,6 @@ function line(a, b, edge, size) {
   const angle = Math.atan2(tip.y - from.y, tip.x - from.x), long = 4 + 1.5 * width;
   const wing = (turn) => `${r(tip.x - long * Math.cos(angle + turn))} ${r(tip.y - long * Math.sin(angle + turn))}`;
   return `${body}M${wing(0.45)}L${r(tip.x)} ${r(tip.y)}L${wing(-0.45)}`;
-}
-
-function saved(name, blob) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
 export default {
@@ -580,14 +573,14 @@ export default {
     },
     async save(kind, name) {
       const svg = new Blob([this.text()], { type: "image/svg+xml" });
-      if (kind === "svg") return saved(name, svg);
+      if (kind === "svg") return saved(name, svg, svg.type);
       const image = new Image(), { clientWidth: width, clientHeight: height } = this.$refs.svg;
       image.src = URL.createObjectURL(svg);
       await image.decode();
       const canvas = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * height });
       canvas.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
       URL.revokeObjectURL(image.src);
-      canvas.toBlob((blob) => saved(name, blob), "image/png");
+      canvas.toBlob((blob) => saved(name, blob, blob.type), "image/png");
     },
     // How smoothly it moves: the times between so many frames, in milliseconds, each moved or zoomed a little further.
     async frames(count, zoom) {

@@ -1,6 +1,7 @@
 // A run of training, played in the browser: scores are sent once, every frame is computed and drawn here.
 // A place in the run is a number of snapshots, which lie evenly on a log axis; between two, scores are interpolated.
 import { clamp, player, unpacked } from "player";
+import { saved } from "saved";
 
 const BARS = 5; // of one context
 const ROW = 17; // pixels of a bar
@@ -14,14 +15,6 @@ function number(x) {
 }
 
 const share = (x) => (x < 0.0005 ? "0" : `${Number(x.toPrecision(2))}`);
-
-function saved(name, text, type) {
-  const link = document.createElement("a");
-  link.href = text.startsWith("data:") ? text : URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
 
 // What draws on a canvas. The look of a line, an area or a text is said with it, and holds for it alone.
 class Pen {
