@@ -47,12 +47,10 @@ def _dense_part(given: Given) -> Case:
     for case in given.cases:
         s = case.samples
         for i in range(len(s)):
-            part = slice(s.start[i], s.start[i + 1])
-            tokens = np.repeat(s.token[part], s.count[part]).tolist()
-            tokens.remove(int(s.last[i]))
-            if len(known | set(tokens)) < TOKENS and len(rows) < SAMPLES:
-                known |= {*tokens, int(s.last[i])}
-                rows.append(([*tokens, int(s.last[i])], int(s.label[i])))
+            tokens = _sequence(s, i)
+            if len(known | set(tokens[:-1])) < TOKENS and len(rows) < SAMPLES:
+                known |= set(tokens)
+                rows.append((tokens, int(s.label[i])))
     number = {x: i for i, x in enumerate(sorted(known))}
     words = Vocabulary([given.samples.vocabulary[x] for x in sorted(known)])
     samples = windows_from_ids(
@@ -65,6 +63,14 @@ def _dense_part(given: Given) -> Case:
     return Case(samples, check_embeddings(E))
 
 
+def _sequence(s: Samples, i: int) -> list[int]:
+    """A bag as a sequence, its last token last."""
+    part, last = slice(s.start[i], s.start[i + 1]), int(s.last[i])
+    tokens = np.repeat(s.token[part], s.count[part]).tolist()
+    tokens.remove(last)
+    return [*tokens, last]
+
+
 class Positions(NamedTuple):
     """Samples written out position by position: padded sequences, their lengths, labels and weights."""
 
@@ -75,13 +81,8 @@ class Positions(NamedTuple):
 
 
 def _positions(s: Samples) -> Positions:
-    """Each bag as a sequence, its last token last."""
-    rows = []
-    for i in range(len(s)):
-        part = slice(s.start[i], s.start[i + 1])
-        tokens = np.repeat(s.token[part], s.count[part]).tolist()
-        tokens.remove(int(s.last[i]))
-        rows.append([*tokens, int(s.last[i])])
+    """Each bag as a sequence."""
+    rows = [_sequence(s, i) for i in range(len(s))]
     longest = max(map(len, rows))
     token = np.array([row + [row[-1]] * (longest - len(row)) for row in rows])
     return Positions(token, np.array([len(r) for r in rows]), s.label, s.weight / s.total_weight)

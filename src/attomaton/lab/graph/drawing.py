@@ -17,7 +17,7 @@ LINES = {
 }
 
 
-class Drawing(Element, component="graph.js"):
+class Drawing(Element, component="graph.js", dependencies=["../kit/saved.js"]):
     """The picture; a scene goes in, choices and dragged places come out."""
 
     def __init__(self) -> None:

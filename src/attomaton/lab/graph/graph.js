@@ -1,5 +1,6 @@
 // A priority graph as an SVG of our own: it pans and zooms as one, nodes are dragged, and the export is the drawing.
 // The elements are made here and not by Vue: a picture may hold 2,000 of them, and moving one must not redraw the rest.
+import { saved } from "saved";
 
 const SPACE = "http://www.w3.org/2000/svg";
 const STYLE = `
@@ -87,14 +88,6 @@ function line(a, b, edge, size) {
   const angle = Math.atan2(tip.y - from.y, tip.x - from.x), long = 4 + 1.5 * width;
   const wing = (turn) => `${r(tip.x - long * Math.cos(angle + turn))} ${r(tip.y - long * Math.sin(angle + turn))}`;
   return `${body}M${wing(0.45)}L${r(tip.x)} ${r(tip.y)}L${wing(-0.45)}`;
-}
-
-function saved(name, blob) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
 export default {
@@ -188,13 +181,17 @@ export default {
         made("text", {}, g).textContent = n.drawn;
         return g;
       });
-      nodes.forEach((_, i) => this.stand(i));
-      edges.forEach((_, i) => this.trace(i));
-      boxes.forEach((_, i) => this.surround(i));
+      this.lay();
       this.chosen = null;
       this.hover(null);
       this.mark(this.scene.chosen);
       this.fit();
+    },
+    // Everything where its node is.
+    lay() {
+      this.shapes.forEach((_, i) => this.stand(i));
+      this.lines.forEach((_, i) => this.trace(i));
+      this.boxes.forEach((_, i) => this.surround(i));
     },
     stand(i) {
       this.shapes[i].setAttribute("transform", `translate(${r(this.at[i].x)} ${r(this.at[i].y)})`);
@@ -365,28 +362,22 @@ export default {
         this.stay();
       }
       const { clientWidth, clientHeight } = this.$refs.svg, { bands, width, size } = this.scene;
-      const all = { left: -width / 2 - this.beside, right: width / 2, top: 0, bottom: 0 };
-      for (const b of bands) Object.assign(all, { top: Math.min(all.top, b.top), bottom: Math.max(all.bottom, b.bottom) });
-      const room = size.height / 2 + size.pad + size.title;
-      for (const n of this.at) {
-        all.left = Math.min(all.left, n.x - n.w / 2 - size.pad);
-        all.right = Math.max(all.right, n.x + n.w / 2 + size.pad);
-        all.top = Math.min(all.top, n.y - room);
-        all.bottom = Math.max(all.bottom, n.y + room);
-      }
-      const wide = all.right - all.left + 16, tall = all.bottom - all.top + 16;
+      const pad = size.pad, room = size.height / 2 + size.pad + size.title;
+      const left = Math.min(-width / 2 - this.beside, ...this.at.map((n) => n.x - n.w / 2 - pad));
+      const right = Math.max(width / 2, ...this.at.map((n) => n.x + n.w / 2 + pad));
+      const top = Math.min(0, ...bands.map((b) => b.top), ...this.at.map((n) => n.y - room));
+      const bottom = Math.max(0, ...bands.map((b) => b.bottom), ...this.at.map((n) => n.y + room));
+      const wide = right - left + 16, tall = bottom - top + 16;
       const room_x = clientWidth - STRIP;
       const k = clamp(Math.min(room_x / wide, clientHeight / tall), FARTHEST / 4, 1.4);
-      const x = room_x / 2 - (k * (all.left + all.right)) / 2, y = clientHeight / 2 - (k * (all.top + all.bottom)) / 2;
+      const x = room_x / 2 - (k * (left + right)) / 2, y = clientHeight / 2 - (k * (top + bottom)) / 2;
       this.view = { x, y, k };
       this.untouched = true;
       this.apply();
     },
     reset() {
       this.scene.nodes.forEach((n, i) => Object.assign(this.at[i], { x: n.x, y: n.y }));
-      this.scene.nodes.forEach((_, i) => this.stand(i));
-      this.lines.forEach((_, i) => this.trace(i));
-      this.boxes.forEach((_, i) => this.surround(i));
+      this.lay();
       this.fit();
       this.$emit("reset");
     },
@@ -466,18 +457,11 @@ export default {
     // One id is a node, two are the edge from the first to the second, none is nothing.
     mark(ids) {
       for (const e of this.$refs.svg.querySelectorAll(".chosen")) e.classList.remove("chosen");
-      const at = (ids ?? []).map((id) => this.scene.nodes.findIndex((n) => n.id === id));
-      this.chosen = null;
-      if (at.length === 1 && at[0] >= 0) {
-        this.chosen = { kind: "node", i: at[0] };
-        this.shapes[at[0]].classList.add("chosen");
-      } else if (at.length === 2) {
-        const i = this.scene.edges.findIndex((e) => e[0] === at[0] && e[1] === at[1]);
-        if (i >= 0) {
-          this.chosen = { kind: "edge", i };
-          this.lines[i][0].classList.add("chosen");
-        }
-      }
+      const { nodes, edges } = this.scene, [a, b] = (ids ?? []).map((id) => nodes.findIndex((n) => n.id === id));
+      const kind = b === undefined ? "node" : "edge";
+      const i = kind === "node" ? a ?? -1 : edges.findIndex((e) => e[0] === a && e[1] === b);
+      this.chosen = i < 0 ? null : { kind, i };
+      if (this.chosen) (kind === "node" ? this.shapes[i] : this.lines[i][0]).classList.add("chosen");
       this.light(this.chosen, "calm");
     },
     hover(on, e) {
@@ -566,13 +550,11 @@ export default {
       copy.classList.remove("dim", "calm");
       for (const e of copy.querySelectorAll(".hit")) e.remove();
       for (const e of [copy, ...copy.querySelectorAll("[tabindex]")]) e.removeAttribute("tabindex");
-      const colours = getComputedStyle(document.body);
-      const style = copy.querySelector("style");
       const own = getComputedStyle(svg);
-      style.textContent = STYLE.replace(/var\((--\w+)[^)]*\)/g, (_, name) => own.getPropertyValue(name).trim());
+      copy.querySelector("style").textContent = STYLE.replace(/var\((--\w+)[^)]*\)/g, (_, name) => own.getPropertyValue(name).trim());
       copy.removeAttribute("style");
       for (const [k, v] of Object.entries({ xmlns: SPACE, width, height, viewBox: `0 0 ${width} ${height}` })) copy.setAttribute(k, v);
-      const paper = made("rect", { width, height, fill: colours.getPropertyValue("--paper").trim() });
+      const paper = made("rect", { width, height, fill: own.getPropertyValue("--paper").trim() });
       const title = made("title", {});
       title.textContent = this.label;
       copy.prepend(title, paper);
@@ -580,14 +562,14 @@ export default {
     },
     async save(kind, name) {
       const svg = new Blob([this.text()], { type: "image/svg+xml" });
-      if (kind === "svg") return saved(name, svg);
+      if (kind === "svg") return saved(name, svg, svg.type);
       const image = new Image(), { clientWidth: width, clientHeight: height } = this.$refs.svg;
       image.src = URL.createObjectURL(svg);
       await image.decode();
       const canvas = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * height });
       canvas.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
       URL.revokeObjectURL(image.src);
-      canvas.toBlob((blob) => saved(name, blob), "image/png");
+      canvas.toBlob((blob) => saved(name, blob, blob.type), "image/png");
     },
     // How smoothly it moves: the times between so many frames, in milliseconds, each moved or zoomed a little further.
     async frames(count, zoom) {

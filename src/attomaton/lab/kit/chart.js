@@ -1,5 +1,6 @@
 // One chart: ECharts in the colours of the page, redrawn when they change, saved as SVG or PNG.
 import { echarts } from "nicegui-echart";
+import { saved } from "saved";
 
 const PALETTE = {
   light: {
@@ -75,15 +76,6 @@ function complete(options, colours, still) {
 }
 
 // Files: a chart as SVG, PNG or PDF, each with its title and its numbers inside.
-
-function saved(name, content, type) {
-  const link = document.createElement("a");
-  const whole = typeof content === "string" && content.startsWith("data:");
-  link.href = whole ? content : URL.createObjectURL(new Blob([content], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
 
 const text = (s) => new TextEncoder().encode(s);
 

@@ -269,7 +269,7 @@ class Point:
     value: Sequence[object]
 
 
-class Canvas(EChart, component="chart.js"):
+class Canvas(EChart, component="chart.js", dependencies=["saved.js"]):
     """ECharts in the colours of the page; `chart` is its card, where it has one."""
 
     chart: "Chart | None" = None

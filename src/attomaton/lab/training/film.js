@@ -1,6 +1,7 @@
 // A run of training, played in the browser: scores are sent once, every frame is computed and drawn here.
 // A place in the run is a number of snapshots, which lie evenly on a log axis; between two, scores are interpolated.
 import { clamp, player, unpacked } from "player";
+import { saved } from "saved";
 
 const BARS = 5; // of one context
 const ROW = 17; // pixels of a bar
@@ -15,12 +16,41 @@ function number(x) {
 
 const share = (x) => (x < 0.0005 ? "0" : `${Number(x.toPrecision(2))}`);
 
-function saved(name, text, type) {
-  const link = document.createElement("a");
-  link.href = text.startsWith("data:") ? text : URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+// What draws on a canvas. The look of a line, an area or a text is said with it, and holds for it alone.
+class Pen {
+  constructor(g) {
+    this.g = g;
+  }
+  // `path` traces what is drawn.
+  line(path, colour, { width = 1, dash = [], alpha = 1 } = {}) {
+    const g = Object.assign(this.g, { strokeStyle: colour, lineWidth: width, globalAlpha: alpha });
+    g.setLineDash(dash);
+    g.beginPath();
+    path(g);
+    g.stroke();
+  }
+  straight(x0, y0, x1, y1, colour, look) {
+    this.line((g) => { g.moveTo(x0, y0); g.lineTo(x1, y1); }, colour, look);
+  }
+  area(path, colour, alpha = 1) {
+    const g = Object.assign(this.g, { fillStyle: colour, globalAlpha: alpha });
+    g.beginPath();
+    path(g);
+    g.fill();
+  }
+  box(x, y, width, height, colour, alpha = 1) {
+    Object.assign(this.g, { fillStyle: colour, globalAlpha: alpha }).fillRect(x, y, width, height);
+  }
+  width(text, size, bold = false) {
+    this.g.font = `${bold ? "bold " : ""}${size}px ${FONT}`;
+    return this.g.measureText(text).width;
+  }
+  // A text; one of more than `most` pixels is cut.
+  text(text, x, y, colour, { size = 11, bold = false, align = "left", most = Infinity } = {}) {
+    let shown = text;
+    while (this.width(shown, size, bold) > most && text.length > 1) shown = `${(text = text.slice(0, -1))}…`;
+    Object.assign(this.g, { fillStyle: colour, globalAlpha: 1, textAlign: align }).fillText(shown, x, y);
+  }
 }
 
 export default {
@@ -183,9 +213,8 @@ export default {
       const g = c.getContext("2d");
       g.setTransform(ratio, 0, 0, ratio, 0, 0);
       g.clearRect(0, 0, w, h);
-      g.font = `12px ${FONT}`;
       g.textBaseline = "middle";
-      return [g, w, h];
+      return [new Pen(g), w, h];
     },
     draw() {
       const i = Math.floor(this.at), share = this.at - i, a = this.snapshot(i);
@@ -207,19 +236,18 @@ export default {
       this.$refs.said.textContent = `${said} of ${steps[steps.length - 1].toLocaleString("en")}`;
     },
     // Levels are columns, the highest on the left; tied tokens stand together.
-    places(g, w, h) {
+    places(pen, w, h) {
       if (this.laid?.w === w && this.laid.h === h) return this.laid;
       const f = this.f, nodes = f.tokens.map((t, i) => ({ ...t, i })).filter((t) => t.level !== null);
       const levels = [...new Set(nodes.map((n) => n.level))].sort((a, b) => a - b);
       const own = levels.map((level) => nodes.filter((n) => n.level === level).sort((a, b) => a.component - b.component || a.i - b.i));
       const columns = own.map((some) => Math.ceil(some.length / TALLEST)), all = columns.reduce((a, b) => a + b, 0);
       const wide = Math.max(...nodes.map((n) => n.name.length)), size = wide * all > w / 9 ? 11 : 12;
-      g.font = `${size}px ${FONT}`;
       const most = w / Math.max(all, 1) - 12;
       for (const n of nodes) {
         n.text = n.name;
-        while (n.text.length > 4 && g.measureText(n.text).width + 18 > most) n.text = `${n.text.slice(0, -2)}…`;
-        n.half = Math.max(g.measureText(n.text).width / 2 + 9, 17);
+        while (n.text.length > 4 && pen.width(n.text, size) + 18 > most) n.text = `${n.text.slice(0, -2)}…`;
+        n.half = Math.max(pen.width(n.text, size) / 2 + 9, 17);
       }
       // A long level goes on in further columns.
       const rows = own.map((some, level) => Math.ceil(some.length / columns[level]));
@@ -237,25 +265,18 @@ export default {
       return (this.laid = { w, h, nodes, size, high: clamp(tall / 2 - 2, 7, 12), at: new Map(nodes.map((n) => [n.i, n])) });
     },
     drawGraph() {
-      const [g, w, h] = this.canvas("graph"), c = this.paint(), f = this.f;
-      const { nodes, size, high, at } = this.places(g, w, h);
+      const [pen, w, h] = this.canvas("graph"), c = this.paint(), f = this.f;
+      const { nodes, size, high, at } = this.places(pen, w, h);
       if (!nodes.length) return;
       // Ties stand in a frame.
       const groups = new Map();
       for (const n of nodes) groups.set(n.component, [...(groups.get(n.component) ?? []), n]);
-      g.strokeStyle = c.link;
       for (const group of groups.values()) {
         if (group.length < 2) continue;
         const xs = group.flatMap((n) => [n.x - n.half, n.x + n.half]), left = Math.min(...xs) - 7;
         const ys = group.map((n) => n.y), top = Math.min(...ys) - high - 6;
-        g.globalAlpha = 0.6;
-        g.lineWidth = 1;
-        g.setLineDash([5, 4]);
-        g.beginPath();
-        g.roundRect(left, top, Math.max(...xs) + 7 - left, Math.max(...ys) + high + 6 - top, 12);
-        g.stroke();
-        g.setLineDash([]);
-        g.globalAlpha = 1;
+        const wide = Math.max(...xs) + 7 - left, tall = Math.max(...ys) + high + 6 - top;
+        pen.line((g) => g.roundRect(left, top, wide, tall, 12), c.link, { dash: [5, 4], alpha: 0.6 });
       }
       const near = (e) => !e.tied && at.get(e.below).column - at.get(e.above).column === 1;
       const few = f.edges.filter(near).length <= 8, fewTies = f.edges.filter((e) => e.tied).length <= 6, words = [];
@@ -268,85 +289,54 @@ export default {
         const ex = beside ? b.x - b.half : e.tied ? b.x : b.x - b.half - 2, ey = beside || (e.tied && a.x !== b.x) ? b.y : e.tied ? b.y + (b.y > a.y ? -high : high) : b.y;
         const aside = e.tied ? 0 : span > 1 ? (a.y + b.y > h ? 1 : -1) * Math.min(16 * (span - 1) + 10, h / 2.6) : 0;
         const mx = (sx + ex) / 2 - (beside ? 40 : 0), my = (sy + ey) / 2 + aside * (Math.abs(a.y - b.y) < 2 * high ? 1.5 : 0.8);
+        let colour = c.link, look;
         if (e.tied) { // settled where the odds are those of Luce
           const off = Math.abs(d - e.odds), settled = Math.exp(-2 * off);
-          g.strokeStyle = c.link;
-          g.globalAlpha = 0.35 + 0.65 * settled;
-          g.lineWidth = (1 + 2 * settled) * (fewTies ? 1 : 0.5);
-          g.setLineDash(off < 0.1 ? [] : [4, 3]);
+          look = { alpha: 0.35 + 0.65 * settled, width: (1 + 2 * settled) * (fewTies ? 1 : 0.5), dash: off < 0.1 ? [] : [4, 3] };
         } else { // hard where nothing of the attention is left below
           const hard = 1 - Math.exp(-Math.max(d, 0));
-          g.strokeStyle = d < 0 ? c.hot : c.ink;
-          g.globalAlpha = 0.15 + 0.7 * (d < 0 ? 0.7 : hard);
-          g.lineWidth = 0.8 + 1.8 * hard;
-          g.setLineDash(d <= 0 ? [3, 3] : []);
+          colour = d < 0 ? c.hot : c.ink;
+          look = { alpha: 0.15 + 0.7 * (d < 0 ? 0.7 : hard), width: 0.8 + 1.8 * hard, dash: d <= 0 ? [3, 3] : [] };
         }
-        g.beginPath();
-        g.moveTo(sx, sy);
-        g.quadraticCurveTo(mx, my, ex, ey);
-        g.stroke();
-        g.setLineDash([]);
+        pen.line((g) => { g.moveTo(sx, sy); g.quadraticCurveTo(mx, my, ex, ey); }, colour, look);
         if (!e.tied) {
-          const angle = Math.atan2(ey - my, ex - mx), long = 5 + g.lineWidth;
-          g.beginPath();
-          for (const s of [0.4, -0.4]) { g.moveTo(ex, ey); g.lineTo(ex - long * Math.cos(angle + s), ey - long * Math.sin(angle + s)); }
-          g.stroke();
+          const angle = Math.atan2(ey - my, ex - mx), long = 5 + look.width;
+          pen.line((g) => {
+            for (const s of [0.4, -0.4]) { g.moveTo(ex, ey); g.lineTo(ex - long * Math.cos(angle + s), ey - long * Math.sin(angle + s)); }
+          }, colour, { ...look, dash: [] });
         }
         const text = e.tied ? `${number(Math.exp(d))} : 1 → ${number(Math.exp(e.odds))}` : share(Math.exp(-d));
         if (e.tied ? !beside && fewTies : few && span === 1) words.push([(sx + 2 * mx + ex) / 4, (sy + 2 * my + ey) / 4, text, e.tied]);
       }
-      g.globalAlpha = 1;
       // Of all these tokens, side by side once, the share of each.
       const top = Math.max(...nodes.map((n) => this.now[n.i])), mass = nodes.map((n) => Math.exp(this.now[n.i] - top));
       const sum = mass.reduce((a, b) => a + b, 0);
-      g.textAlign = "center";
-      g.font = `11px ${FONT}`;
       for (const [x, y, text, tied] of words) {
-        const wide = g.measureText(text).width + 6;
-        g.globalAlpha = 0.9;
-        g.fillStyle = c.paper;
-        g.fillRect(x - wide / 2, y - 7, wide, 14);
-        g.globalAlpha = 1;
-        g.fillStyle = tied ? c.link : c.soft;
-        g.fillText(text, x, y);
+        const wide = pen.width(text, 11) + 6;
+        pen.box(x - wide / 2, y - 7, wide, 14, c.paper, 0.9);
+        pen.text(text, x, y, tied ? c.link : c.soft, { align: "center" });
       }
-      g.font = `${size}px ${FONT}`;
       nodes.forEach((n, j) => {
-        g.beginPath();
-        g.roundRect(n.x - n.half, n.y - high, 2 * n.half, 2 * high, high);
-        g.fillStyle = c.paper;
-        g.fill();
-        g.globalAlpha = 0.5 * (mass[j] / sum);
-        g.fillStyle = c.link;
-        g.fill();
-        g.globalAlpha = 1;
-        g.lineWidth = n.name === f.last ? 1.6 : 1;
-        g.strokeStyle = n.name === f.last ? c.hot : c.soft;
-        g.stroke();
-        g.fillStyle = c.ink;
-        g.fillText(n.text, n.x, n.y);
+        const pill = (g) => g.roundRect(n.x - n.half, n.y - high, 2 * n.half, 2 * high, high), own = n.name === f.last;
+        pen.area(pill, c.paper);
+        pen.area(pill, c.link, 0.5 * (mass[j] / sum));
+        pen.line(pill, own ? c.hot : c.soft, { width: own ? 1.6 : 1 });
+        pen.text(n.text, n.x, n.y, c.ink, { size, align: "center" });
       });
-      g.textAlign = "left";
     },
     drawRows() {
-      const [g, w, h] = this.canvas("rows"), c = this.paint(), f = this.f;
+      const [pen, w, h] = this.canvas("rows"), c = this.paint(), f = this.f;
       const names = Math.min(110, w * 0.28), x = names + 8, wide = w - x - 44;
       const tall = (n) => ROW * (1 + this.shown[n].length + (this.shown[n].length < f.contexts[n].tokens.length)) + 9;
       const page = [];
       for (let i = this.first, room = h; i < this.order.length && (room -= tall(this.order[i])) >= -9; i++) page.push(this.order[i]);
       this.rows = Math.max(page.length, 1);
-      const cut = (text, most) => {
-        if (g.measureText(text).width <= most) return text;
-        while (text.length > 1 && g.measureText(`${text}…`).width > most) text = text.slice(0, -1);
-        return `${text}…`;
-      };
       let top = 0;
       for (const n of page) {
         const context = f.contexts[n], now = this.all[n], row = ROW;
-        g.font = `11px ${FONT}`;
-        g.fillStyle = c.soft;
         const words = context.tokens.map((t, k) => f.tokens[t].name + (context.counts[k] > 1 ? ` ×${context.counts[k]}` : ""));
-        g.fillText(cut(`${words.join(" · ")} (${context.rows.toLocaleString("en")} ${context.rows === 1 ? "row" : "rows"})`, w - 4), 2, top + row / 2);
+        const many = `(${context.rows.toLocaleString("en")} ${context.rows === 1 ? "row" : "rows"})`;
+        pen.text(`${words.join(" · ")} ${many}`, 2, top + row / 2, c.soft, { most: w - 4 });
         const bars = this.shown[n].map((k) => [f.tokens[context.tokens[k]].name, now[k], context.end[k], context.tokens[k] === context.label]);
         const others = context.tokens.length - bars.length;
         if (others > 0) {
@@ -355,96 +345,54 @@ export default {
         }
         bars.forEach(([name, share, end, label], j) => {
           const y = top + (j + 1) * row;
-          g.font = `${label ? "bold " : ""}12px ${FONT}`;
-          g.fillStyle = c.ink;
-          g.textAlign = "right";
-          g.fillText(cut((label ? "▸ " : "") + name, names), names + 2, y + row / 2);
-          g.textAlign = "left";
-          g.fillStyle = c.fill;
-          g.fillRect(x, y + 2, wide, row - 4);
-          g.fillStyle = c.link;
-          g.fillRect(x, y + 2, wide * share, row - 4);
-          g.strokeStyle = c.ink;
-          g.lineWidth = 1.2;
-          g.setLineDash([4, 3]);
-          g.strokeRect(x, y + 2, Math.max(wide * end, 0.5), row - 4);
-          g.setLineDash([]);
-          g.font = `11px ${FONT}`;
-          g.fillStyle = c.soft;
-          g.fillText(share < 0.0005 ? "0" : share.toFixed(3), x + wide + 5, y + row / 2);
+          const look = { size: 12, bold: label, align: "right", most: names };
+          pen.text((label ? "▸ " : "") + name, names + 2, y + row / 2, c.ink, look);
+          pen.box(x, y + 2, wide, row - 4, c.fill);
+          pen.box(x, y + 2, wide * share, row - 4, c.link);
+          pen.line((g) => g.rect(x, y + 2, Math.max(wide * end, 0.5), row - 4), c.ink, { width: 1.2, dash: [4, 3] });
+          pen.text(share < 0.0005 ? "0" : share.toFixed(3), x + wide + 5, y + row / 2, c.soft);
         });
         top += tall(n);
       }
     },
     frameOf(name, box, low, high, ticks) {
-      const [g, w, h] = this.canvas(name), c = this.paint();
+      const [pen, w, h] = this.canvas(name), c = this.paint();
       const [left, right, top, bottom] = box, y = (v) => h - bottom - ((v - low) / (high - low)) * (h - top - bottom);
-      g.font = `11px ${FONT}`;
-      g.strokeStyle = c.line;
-      g.fillStyle = c.soft;
-      g.textAlign = "right";
-      g.lineWidth = 1;
       for (const v of ticks) {
-        g.beginPath();
-        g.moveTo(left, y(v));
-        g.lineTo(w - right, y(v));
-        g.stroke();
-        g.fillText(number(v), left - 4, y(v));
+        pen.straight(left, y(v), w - right, y(v), c.line);
+        pen.text(number(v), left - 4, y(v), c.soft, { align: "right" });
       }
-      g.textAlign = "left";
-      return [g, w, h, y];
+      return [pen, w, h, y];
     },
     drawCurve(name, curve, toOne) {
       const c = this.paint(), box = [46, 12, 10, 20], values = curve.values.flat().filter((v) => v !== null);
       if (!values.length) {
-        const [g, w, h] = this.canvas(name);
-        g.fillStyle = c.soft;
-        g.textAlign = "center";
-        g.fillText(toOne ? "no token strictly outranks another" : "not recorded", w / 2, h / 2);
-        g.textAlign = "left";
-        return;
+        const [pen, w, h] = this.canvas(name), said = toOne ? "no token strictly outranks another" : "not recorded";
+        return pen.text(said, w / 2, h / 2, c.soft, { size: 12, align: "center" });
       }
       const end = curve.end, all = end === null ? values : [...values, end];
       let low = Math.min(...all), high = Math.max(...all);
       if (high - low < 1e-12) high = low + 1;
       const room = (high - low) * 0.06;
-      const [g, w, h, y] = this.frameOf(name, box, low - room, high + room, [low, (low + high) / 2, high]);
+      const [pen, w, h, y] = this.frameOf(name, box, low - room, high + room, [low, (low + high) / 2, high]);
       const most = Math.log(Math.max(curve.steps[curve.steps.length - 1], 2)), x = (s) => box[0] + (Math.log(Math.max(s, 0.7)) - Math.log(0.7)) / (most - Math.log(0.7)) * (w - box[0] - box[1]);
-      g.fillStyle = c.soft;
-      g.textAlign = "center";
       for (let p = 0; 10 ** p <= Math.exp(most) * 1.001; p += Math.max(1, Math.round(most / 2.303 / 4)))
-        g.fillText(p < 4 ? `${10 ** p}` : "10" + `${p}`.replace(/[0-9]/g, (d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]), x(10 ** p), h - 8);
-      g.textAlign = "left";
+        pen.text(p < 4 ? `${10 ** p}` : "10" + `${p}`.replace(/[0-9]/g, (d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]), x(10 ** p), h - 8, c.soft, { align: "center" });
       if (end !== null) {
-        g.strokeStyle = c.ink;
-        g.setLineDash([6, 4]);
-        g.lineWidth = 1.3;
-        g.beginPath();
-        g.moveTo(box[0], y(end));
-        g.lineTo(w - box[1], y(end));
-        g.stroke();
-        g.setLineDash([]);
-        g.fillStyle = c.soft;
-        g.fillText(toOne ? "theory: 1" : `L* = ${number(end)}`, box[0] + 6, y(end) + (toOne ? 9 : -8));
+        pen.straight(box[0], y(end), w - box[1], y(end), c.ink, { width: 1.3, dash: [6, 4] });
+        pen.text(toOne ? "theory: 1" : `L* = ${number(end)}`, box[0] + 6, y(end) + (toOne ? 9 : -8), c.soft);
       }
       const now = this.step();
       for (let s = curve.values.length - 1; s >= 0; s--) {
         const row = curve.values[s];
         for (const past of s ? [true] : [false, true]) {
-          g.strokeStyle = s ? c.soft : c.link;
-          g.globalAlpha = s ? 0.3 : past ? 1 : 0.3;
-          g.lineWidth = s ? 1 : 2;
-          g.beginPath();
-          let open = false, lastX = 0, lastY = 0;
-          for (let i = 0; i < row.length; i++) {
-            if (row[i] === null) { open = false; continue; }
-            if (past && !s && curve.steps[i] > now) break;
-            lastX = x(curve.steps[i]); lastY = y(row[i]);
-            open ? g.lineTo(lastX, lastY) : g.moveTo(lastX, lastY);
-            open = true;
-          }
-          g.stroke();
-          g.globalAlpha = 1;
+          pen.line((g) => {
+            let open = false;
+            for (let i = 0; i < row.length && !(past && !s && curve.steps[i] > now); i++) {
+              if (row[i] !== null) g[open ? "lineTo" : "moveTo"](x(curve.steps[i]), y(row[i]));
+              open = row[i] !== null;
+            }
+          }, s ? c.soft : c.link, { width: s ? 1 : 2, alpha: !s && past ? 1 : 0.3 });
         }
       }
       const row = curve.values[0];
@@ -453,52 +401,34 @@ export default {
       const j = Math.min(i + 1, row.length - 1), part = j > i ? clamp((now - curve.steps[i]) / (curve.steps[j] - curve.steps[i]), 0, 1) : 0;
       if (row[i] === null) return;
       const value = row[j] === null ? row[i] : row[i] + part * (row[j] - row[i]);
-      g.fillStyle = c.hot;
-      g.beginPath();
-      g.arc(x(now), y(value), 4, 0, 7);
-      g.fill();
-      g.fillStyle = c.ink;
-      g.textAlign = x(now) > w / 2 ? "right" : "left";
-      g.fillText(number(value), x(now) + (x(now) > w / 2 ? -8 : 8), clamp(y(value) + (toOne ? 12 : -10), 8, h - 26));
-      g.textAlign = "left";
+      pen.area((g) => g.arc(x(now), y(value), 4, 0, 7), c.hot);
+      const right = x(now) > w / 2, under = clamp(y(value) + (toOne ? 12 : -10), 8, h - 26);
+      pen.text(number(value), x(now) + (right ? -8 : 8), under, c.ink, { align: right ? "right" : "left" });
     },
     drawScatter() {
-      const box = [34, 10, 8, 20], [g, w, h, y] = this.frameOf("scatter", box, -0.03, 1.03, [0, 0.5, 1]), c = this.paint();
+      const box = [34, 10, 8, 20], [pen, w, h, y] = this.frameOf("scatter", box, -0.03, 1.03, [0, 0.5, 1]), c = this.paint();
       const x = (v) => box[0] + ((v + 0.03) / 1.06) * (w - box[0] - box[1]);
-      g.fillStyle = c.soft;
-      g.textAlign = "center";
-      for (const v of [0, 0.5, 1]) g.fillText(`${v}`, x(v), h - 8);
-      g.fillText("theory", x(0.75), h - 8);
-      g.textAlign = "left";
-      g.strokeStyle = c.ink;
-      g.setLineDash([6, 4]);
-      g.beginPath();
-      g.moveTo(x(0), y(0));
-      g.lineTo(x(1), y(1));
-      g.stroke();
-      g.setLineDash([]);
-      g.globalAlpha = 0.55;
+      for (const v of [0, 0.5, 1]) pen.text(`${v}`, x(v), h - 8, c.soft, { align: "center" });
+      pen.text("theory", x(0.75), h - 8, c.soft, { align: "center" });
+      pen.straight(x(0), y(0), x(1), y(1), c.ink, { dash: [6, 4] });
       this.f.contexts.forEach((context, n) => context.tokens.forEach((t, k) => {
-        g.fillStyle = t === context.label ? c.hot : c.link;
-        g.fillRect(x(context.end[k]) - 2.5, y(this.all[n][k]) - 2.5, 5, 5);
+        const colour = t === context.label ? c.hot : c.link;
+        pen.box(x(context.end[k]) - 2.5, y(this.all[n][k]) - 2.5, 5, 5, colour, 0.55);
       }));
-      g.globalAlpha = 1;
     },
     heatSizes() {
       const c = this.$refs.heat, head = 44, left = 4;
       return { head, left, cell: [(c.clientWidth - left - 2) / Math.max(this.columns.length, 1), (c.clientHeight - head - 2) / Math.max(this.f.contexts.length, 1)] };
     },
     drawHeat() {
-      const [g] = this.canvas("heat"), c = this.paint(), f = this.f, { head, left, cell } = this.heatSizes();
+      const [pen] = this.canvas("heat"), { g } = pen, c = this.paint(), f = this.f, { head, left, cell } = this.heatSizes();
       const tall = Math.min(cell[1], 22);
-      g.fillStyle = c.soft;
-      g.font = `11px ${FONT}`;
       this.columns.forEach((t, j) => {
         g.save();
         g.translate(left + (j + 0.5) * cell[0], head - 4);
         g.rotate(-0.9);
         const name = f.tokens[t].name;
-        g.fillText(name.length > 9 ? `${name.slice(0, 8)}…` : name, 0, 0);
+        pen.text(name.length > 9 ? `${name.slice(0, 8)}…` : name, 0, 0, c.soft);
         g.restore();
       });
       const column = new Map(this.columns.map((t, j) => [t, j]));
@@ -507,20 +437,11 @@ export default {
         context.tokens.forEach((t, k) => {
           const j = column.get(t);
           if (j === undefined) return;
-          g.fillStyle = c.fill;
-          g.fillRect(left + j * cell[0] + 0.5, y + 0.5, cell[0] - 1, tall - 1);
-          g.globalAlpha = this.all[n][k];
-          g.fillStyle = c.link;
-          g.fillRect(left + j * cell[0] + 0.5, y + 0.5, cell[0] - 1, tall - 1);
-          g.globalAlpha = 1;
-          if (context.end[k] > 0.005) {
-            g.strokeStyle = c.ink;
-            g.globalAlpha = clamp(context.end[k], 0.25, 1);
-            g.setLineDash([3, 2]);
-            g.strokeRect(left + j * cell[0] + 1.5, y + 1.5, cell[0] - 3, tall - 3);
-            g.setLineDash([]);
-            g.globalAlpha = 1;
-          }
+          const x = left + j * cell[0];
+          pen.box(x + 0.5, y + 0.5, cell[0] - 1, tall - 1, c.fill);
+          pen.box(x + 0.5, y + 0.5, cell[0] - 1, tall - 1, c.link, this.all[n][k]);
+          const look = { dash: [3, 2], alpha: clamp(context.end[k], 0.25, 1) };
+          if (context.end[k] > 0.005) pen.line((g) => g.rect(x + 1.5, y + 1.5, cell[0] - 3, tall - 3), c.ink, look);
         });
       });
     },
@@ -556,17 +477,14 @@ export default {
       const whole = document.createElement("canvas");
       whole.width = frame.width * ratio;
       whole.height = (frame.height + 24) * ratio;
-      const g = whole.getContext("2d"), c = this.paint();
+      const g = whole.getContext("2d"), pen = new Pen(g), c = this.paint();
       g.scale(ratio, ratio);
-      g.fillStyle = c.paper;
-      g.fillRect(0, 0, frame.width, frame.height + 24);
-      g.font = `13px ${FONT}`;
-      g.fillStyle = c.ink;
-      g.fillText(`${this.$refs.said.textContent}, after “${this.f.last}”`, 4, 16);
+      pen.box(0, 0, frame.width, frame.height + 24, c.paper);
+      pen.text(`${this.$refs.said.textContent}, after “${this.f.last}”`, 4, 16, c.ink, { size: 13 });
       for (const part of parts) {
         const at = part.getBoundingClientRect(), title = part.parentElement.querySelector("figcaption").childNodes[0].textContent.trim();
         g.drawImage(part, at.left - frame.left, at.top - frame.top + 24, at.width, at.height);
-        g.fillText(title, at.left - frame.left, at.top - frame.top + 18);
+        pen.text(title, at.left - frame.left, at.top - frame.top + 18, c.ink, { size: 13 });
       }
       saved(`${name}.png`, whole.toDataURL("image/png"));
     },

@@ -83,16 +83,10 @@ class Form:
         for name, choices in CHOICES.items():
             if name not in OPEN:
                 one_of(name, said[name], choices)
-        steps, seeds = (_needed(name, said[name]) for name in ("steps", "seeds"))
-        batch_size = _number("batch_size", said["batch_size"], int)
-        seed = _number("seed", said["seed"], int) or 0
+        asked: dict[str, Any] = {name: _needed(name, said[name]) for name in ("steps", "seeds")}
+        asked["batch_size"] = _number("batch_size", said["batch_size"], int)
+        asked["seed"] = _number("seed", said["seed"], int) or 0
         lr = _number("lr", said["lr"], float)
-        asked: dict[str, Any] = {
-            "steps": steps,
-            "seeds": seeds,
-            "seed": seed,
-            "batch_size": batch_size,
-        }
         asked |= {name: said[name] for name in ("optimizer", "head", "loss", "schedule")}
         arguments.check_options(**asked)
         own: dict[str, Any] = {
@@ -104,10 +98,10 @@ class Form:
         rate = arguments.learning_rate(said["optimizer"], lr)
         arguments.step_sizes(1.0 if rate is None else rate, 1)
         arguments.loss_floors(0.0 if said["loss"] == "log" else None, said["optimizer"], 1)
-        for name, count, most in (("steps", steps, MOST_STEPS), ("seeds", seeds, MOST_SEEDS)):
-            if count > most:
+        for name, most in (("steps", MOST_STEPS), ("seeds", MOST_SEEDS)):
+            if asked[name] > most:
                 raise UsageError(
-                    f"{name}={count}: at most {most:,} in the page; use `attomaton train`."
+                    f"{name}={asked[name]}: at most {most:,} in the page; use `attomaton train`."
                 )
         every = "log" if said["every"] == "log" else None
         return Settings(init=said["init"], lr=lr, every=every, factorised=rank, **asked, **own)

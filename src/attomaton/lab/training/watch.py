@@ -13,7 +13,7 @@ from attomaton.lab.view import View, in_thread
 MOST_LISTED = 200  # last tokens to choose from
 
 
-class Screening(Player, component="film.js"):
+class Screening(Player, component="film.js", dependencies=["../kit/saved.js"]):
     """The film itself: data go in once, and it is played in the browser alone."""
 
     def __init__(self, shown: Film, at: int | None):

@@ -26,7 +26,7 @@ from attomaton.base.optimisers import Adam, Momentum, Optimiser, Plain
 from attomaton.base.programs import compiled_program, on_processors, processors_first
 from attomaton.base.progress import Progress, quiet
 from attomaton.base.shapes import Float, Int
-from attomaton.errors import UsageError, one_of, visible, whole_number
+from attomaton.errors import UsageError, one_of, whole_number
 from attomaton.numerics import float64
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.experiment.blocks import Blocks, Plan, train_stream
@@ -109,10 +109,13 @@ def train_sampled(
         ("normalise", normalise, NORMALISE), ("precision", precision, PRECISIONS),
     ):  # fmt: skip
         one_of(name, value, choices)
-    _at_least({"T": (T, 2), "batch": (batch, 1), "steps": (steps, 1)})
-    _at_least({"every": (1 if every is None else every, 1), "seed": (seed, 0)})
-    whole_number("seeds", seeds, least=1, most=MOST)
-    whole_number("first", first, least=0, most=MOST)
+    apart = 1 if every is None else every
+    for name, value, least in (
+        ("T", T, 2), ("batch", batch, 1), ("steps", steps, 1), ("every", apart, 1), ("seeds", seeds, 1),
+        ("first", first, 0),
+    ):  # fmt: skip
+        whole_number(name, value, least=least, most=MOST)
+    whole_number("seed", seed, least=0)
     if seed >= 2**32:
         raise UsageError(f"seed={seed}: a number below 2^32 is needed.")
     if not 0 <= momentum < 1:
@@ -137,15 +140,6 @@ def train_sampled(
 
 
 # What is asked for
-
-
-def _at_least(counts: dict[str, tuple[int, int]]) -> None:
-    """Refuse numbers below what makes sense."""
-    for name, (value, least) in counts.items():
-        if value < least:
-            raise UsageError(f"{name}={value}: at least {least} is needed.")
-        if value > MOST and name != "seed":
-            raise UsageError(f"{name}={visible(value, 30)}: at most {MOST:,} is possible.")
 
 
 def _cells(
@@ -296,9 +290,11 @@ def _build(plan: Plan) -> Callable:
     return exact
 
 
-def _groups(
-    cells: int, seeds: int, at_once: int
-) -> list[tuple[Int[np.ndarray, " c"], Int[np.ndarray, " s"]]]:
+Group = tuple[Int[np.ndarray, " c"], Int[np.ndarray, " s"]]
+Trained = tuple[dict[str, np.ndarray], Int[np.ndarray, "seeds cells"]]
+
+
+def _groups(cells: int, seeds: int, at_once: int) -> list[Group]:
     """Which cells and streams go through the program together.
 
     All groups have one shape, so one program serves them: the last is filled up with what it already has.
@@ -310,10 +306,6 @@ def _groups(
         for c in range(0, cells, wide)
         for s in range(0, seeds, high)
     ]  # fmt: skip
-
-
-Group = tuple[Int[np.ndarray, " c"], Int[np.ndarray, " s"]]
-Trained = tuple[dict[str, np.ndarray], Int[np.ndarray, "seeds cells"]]
 
 
 def _work(course: _Course) -> float:
