@@ -54,9 +54,8 @@ def test_shares_are_those_of_softmax(pieces, each, vocab):
     np.testing.assert_allclose(sums, expected.sum(axis=2), rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("width", "tokens"), [(16, 8), (208, 72)]
-)  # a side of a tile, a sum of three
+# A width that is the side of a tile, one that is a sum of three, and one whose tiles find no room: another way is taken.
+@pytest.mark.parametrize(("width", "tokens"), [(16, 8), (208, 72), (1040, 8)])
 def test_loss_and_slopes_are_the_textbook_ones_where_nothing_is_rounded(width, tokens):
     rng = np.random.default_rng(1)
     pieces, each, vocab = 3, 200, 590
@@ -163,12 +162,22 @@ def test_sums_by_token_are_those_of_its_places():
 def test_layers_too_large_for_a_program_are_left_to_xla():
     small = Settings(17, width=8, hidden=12)
     for settings, length in (
-        (small._replace(width=513), 6),
-        (small._replace(hidden=513), 6),
+        (small._replace(width=257), 6),
+        (small._replace(hidden=257), 6),
         (small, 65),
     ):
         assert fused.runner(settings, length, "tf32") is model.run_layer
     assert fused.runner(small, 64, "tf32") is not model.run_layer
+
+
+def test_devices_with_little_shared_memory_hold_no_tiles(monkeypatch):
+    monkeypatch.setattr(kernels, "on_gpu", lambda: True)
+    for capability, able in (("9.0", True), ("8.0", True), ("8.6", False), ("12.0", False)):
+        device = SimpleNamespace(compute_capability=capability)
+        monkeypatch.setattr(jax, "devices", lambda device=device: [device])
+        assert kernels.roomy() is able
+        run = fused.runner(Settings(17, width=8, hidden=12), 6, "tf32")
+        assert (run is not model.run_layer) is able
 
 
 def gradients(precision, longest=None, monkeypatch=None):

@@ -23,7 +23,8 @@ served = False  # whether a server is running, which shuts down in its own way a
 drawing = False  # whether a progress bar is on the terminal, its cursor hidden
 
 _leaving = threading.Lock()  # taken once, by whoever ends the process
-_starting = threading.Lock()  # held while a process is started, which would complain if it were left in the middle
+# Held while a process is started, which would complain if it were left in the middle
+_starting = threading.Lock()
 _owner = 0  # the process that was told to watch; what it forks is not
 
 

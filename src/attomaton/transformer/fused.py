@@ -17,7 +17,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Float, Int
 
-from attomaton.transformer.kernels import call, on_gpu
+from attomaton.transformer.kernels import call, on_gpu, roomy
 from attomaton.transformer.model import EPSILON, Layer, Noise, Settings, dropout_edge, run_layer
 
 ROWS, DEPTH, COLUMNS = 16, 32, 64  # of a tile; how many terms of a sum are added at a time
@@ -437,7 +437,8 @@ def _follow_back(
 
 def runner(settings: Settings, length: int, precision: str) -> Callable:
     """What runs a layer of this size at this precision: kernels, where they take it."""
-    if max(settings.width, settings.hidden) > MOST_WIDTH or length > MOST_LENGTH:
+    large = max(settings.width, settings.hidden) > MOST_WIDTH or length > MOST_LENGTH
+    if large or not roomy():
         return run_layer
     factor = jnp.bfloat16 if precision == "bfloat16" else jnp.float16
     return partial(run_next_layer, factor=factor)

@@ -27,9 +27,19 @@ FLOOR = -1e30  # the largest of nothing, still finite
 ROOM = 2.0**9
 
 
+# Bytes of shared memory that every program has on GPUs of data centres; on others it has less than 100 KiB.
+SHARED = 160_000
+ROOMY = ("8.0", "9.0", "10.0", "10.3")
+
+
 def on_gpu() -> bool:
     """Whether kernels are compiled; elsewhere they are interpreted."""
     return jax.default_backend() == "gpu"
+
+
+def roomy() -> bool:
+    """Whether the tiles of matrices that kernels of ours hold find room."""
+    return not on_gpu() or jax.devices()[0].compute_capability in ROOMY
 
 
 def call(
@@ -194,7 +204,8 @@ def loss_and_slopes(
     """
     factor = rows.dtype
     parts, bias = rows.reshape(pieces, -1, rows.shape[1]), bias.reshape(pieces, -1)
-    if factor == jnp.float16:
+    held = (WIDE + STAGES * TALL) * rows.shape[1] * factor.itemsize
+    if factor == jnp.float16 or not roomy() or held > SHARED:
         plain = jnp.broadcast_to(plain, (pieces, *plain.shape))
         raised, most, sums, own = shares(_batched(plain, parts, (2, 2), factor), bias, target)
     else:

@@ -26,7 +26,8 @@ from attomaton.numerics import named_rng
 
 # How numbers are multiplied. "tf32" leaves single-precision matrices to the device, which may round their entries to
 # ten bits (a CPU does not); "bfloat16" besides rounds what the decoder multiplies to eight. Sums are kept in single
-# precision. Kernels of ours hold what they read and write in sixteen bits, of which float16 has ten as well.
+# precision. Kernels of ours multiply in sixteen bits, the decoder's rows and those after attention: float16, which has
+# ten bits as well, or bfloat16.
 PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
 # Sizes that matrix units take without copying
 VOCAB_MULTIPLE, WIDTH_MULTIPLE, TOKENS_MULTIPLE = 128, 16, 8
