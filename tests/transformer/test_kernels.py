@@ -54,7 +54,7 @@ def test_shares_are_those_of_softmax(pieces, each, vocab):
     np.testing.assert_allclose(sums, expected.sum(axis=2), rtol=1e-5)
 
 
-# A width that is the side of a tile, one that is a sum of three, and one whose tiles find no room: another way is taken.
+# A width that is the side of a tile, one that is a sum of three, one whose tiles find no room: another way is taken.
 @pytest.mark.parametrize(("width", "tokens"), [(16, 8), (208, 72), (1040, 8)])
 def test_loss_and_slopes_are_the_textbook_ones_where_nothing_is_rounded(width, tokens):
     rng = np.random.default_rng(1)

@@ -21,10 +21,8 @@ from attomaton.transformer.kernels import call, on_gpu, roomy
 from attomaton.transformer.model import EPSILON, Layer, Noise, Settings, dropout_edge, run_layer
 
 ROWS, DEPTH, COLUMNS = 16, 32, 64  # of a tile; how many terms of a sum are added at a time
-MOST_WIDTH, MOST_LENGTH = (
-    512,
-    64,
-)  # a program holds whole rows, and the attention of a whole sequence
+# A program holds whole rows, and the attention of a whole sequence.
+MOST_WIDTH, MOST_LENGTH = 256, 64
 SMALLEST = 1e-30  # rows below it are not enlarged: there is nothing in them
 
 Ref = Any  # an array in the device's memory, as kernels see it

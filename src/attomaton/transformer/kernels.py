@@ -16,11 +16,8 @@ from jax.experimental.pallas import triton
 from jaxtyping import Array, Float, Int
 
 ROWS, WARPS = 2, 4  # tokens of a program that reads logits, and what runs it
-TALL, WIDE, STAGES = (
-    64,
-    128,
-    2,
-)  # tokens and logits of a tile where one makes them; two such programs fit
+# Tokens and logits of a tile where a program makes them; two such programs find room side by side.
+TALL, WIDE, STAGES = 64, 128, 2
 LOG2_E = float(np.log2(np.e))  # a power of 2 takes one instruction, one of e ten
 FLOOR = -1e30  # the largest of nothing, still finite
 # By it shares of x are enlarged in half precision, so that small ones keep their digits; x stays below 128.
