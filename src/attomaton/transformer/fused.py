@@ -385,7 +385,10 @@ def _follow_back(
             spread = triton.load(spread_at.at[i], mask=i < tokens, other=0)
             return _norm_back(value * _line(scale, j, width), read(unit_at), spread, width)
 
-        def dropped(value: Array, first: int) -> Array:
+        def dropped(value: Array, name: str) -> Array:
+            if not drop:
+                return value
+            first = getattr(drop, name)
             return value * drop.factors(noise_at[0], first, i, j, tokens, width)
 
         def add_up(place: int, value: Array) -> None:
@@ -395,7 +398,7 @@ def _follow_back(
 
         back = read(back_at)
         straight = norm_back(back, unit_2_at, spread_2_at, scale_2)
-        outer = dropped(straight, drop.outer) if drop else straight
+        outer = dropped(straight, "outer")
         write(outer_at, value=outer)
         _wait()
         active = _product(outer_at, i, W_2, h, True, _scale(outer))
@@ -412,7 +415,7 @@ def _follow_back(
         write(inner_at, value=inner)
         straight = norm_back(inner, unit_1_at, spread_1_at, scale_1)
         write(straight_at, value=straight)
-        branch = dropped(straight, drop.branch) if drop else straight
+        branch = dropped(straight, "branch")
         write(branch_at, value=branch)
         add_up(4, inner * read(unit_1_at))
         add_up(5, inner)

@@ -110,11 +110,11 @@ def train_sampled(
     ):  # fmt: skip
         one_of(name, value, choices)
     apart = 1 if every is None else every
-    for name, value, least in (
+    for name, count, least in (
         ("T", T, 2), ("batch", batch, 1), ("steps", steps, 1), ("every", apart, 1), ("seeds", seeds, 1),
         ("first", first, 0),
     ):  # fmt: skip
-        whole_number(name, value, least=least, most=MOST)
+        whole_number(name, count, least=least, most=MOST)
     whole_number("seed", seed, least=0)
     if seed >= 2**32:
         raise UsageError(f"seed={seed}: a number below 2^32 is needed.")
