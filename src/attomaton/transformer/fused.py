@@ -309,9 +309,8 @@ def _follow(
         x_at: Ref, mixed_at: Ref, W_O: Ref, b_O: Ref, scale_1: Ref, shift_1: Ref, W_1: Ref, b_1: Ref,
         W_2: Ref, b_2: Ref, scale_2: Ref, shift_2: Ref, *rest: Ref,
     ) -> None:  # fmt: skip
-        *noise_at, out_at, inner_at, unit_1_at, spread_1_at, hidden_at, unit_2_at, spread_2_at = (
-            rest
-        )
+        *noise_at, out_at, inner_at, unit_1_at, spread_1_at, hidden_at = rest[:-2]
+        unit_2_at, spread_2_at = rest[-2:]
         i = pl.program_id(0) * ROWS + jnp.arange(ROWS)
         j, h = jnp.arange(_tile(width)), jnp.arange(_tile(hidden))
         write = partial(_write, i=i, j=j, rows=tokens, columns=width)
@@ -350,11 +349,9 @@ def _follow(
 
 
 class _Back(NamedTuple):
-    """What reaches the parts of what follows attention."""
+    """What reaches the parts of what follows attention; `sums` of what reaches vectors, over a program's tokens."""
 
-    sums: Float[
-        Array, "programs 7 most"
-    ]  # of what reaches vectors, over the tokens of each program
+    sums: Float[Array, "programs 7 most"]
     outer: Float[Array, "tokens width"]  # the second branch
     active: Float[Array, "tokens hidden"]  # before relu
     inner: Float[Array, "tokens width"]  # after the first norm
