@@ -1,6 +1,7 @@
 """The kernels for a GPU, interpreted here, against what they replace."""
 
 from functools import partial
+from importlib.metadata import version
 from types import SimpleNamespace
 
 import jax
@@ -11,7 +12,7 @@ import pytest
 from attomaton.base.programs import _compiled
 from attomaton.transformer import fused, kernels, model
 from attomaton.transformer.model import Settings, next_token_loss
-from attomaton.transformer.train import train
+from attomaton.transformer.train import _build_steps, _Plan, _State, train
 
 # Sums of single precision
 CLOSE = {"rtol": 0, "atol": 3e-6}
@@ -226,6 +227,34 @@ def test_a_training_with_them_is_the_training_without(used, monkeypatch, text):
     apart = np.abs(mine.loss - plain.loss)
     assert 0 < apart.max() < 2e-3  # rounded to ten bits, the same dropout
     assert np.abs(other.loss - plain.loss).max() > 0.1  # the control
+
+
+# Kernels that are interpreted may do what no GPU can: that is found out when the whole program is written for one.
+@pytest.mark.skipif(
+    not version("jaxlib").startswith("0.10."),
+    reason="until other versions were seen to write programs for a GPU without having one",
+)
+@pytest.mark.parametrize("seeds", [1, 2])
+@pytest.mark.parametrize(
+    ("precision", "loss"), [("tf32", "raise_"), ("bfloat16", "raise_products")]
+)
+def test_the_whole_program_can_be_written_for_a_gpu(used, monkeypatch, precision, loss, seeds):
+    for module in (kernels, fused):
+        monkeypatch.setattr(module, "on_gpu", lambda: True)
+        monkeypatch.setattr(module, "roomy", lambda: True)
+    settings = Settings(3000, width=24, heads=2, hidden=20)
+    start = model.initial_params(settings, 0, 0)
+    params = jax.tree.map(lambda w: np.stack([w] * seeds), start)
+    given = (
+        _State(params, ()), np.ones(seeds, np.float32), np.arange(seeds, dtype=np.int32),
+        np.zeros((5, 4, 8), np.int32), np.uint32(0), np.int32(0),
+    )  # fmt: skip
+    steps = jax.jit(_build_steps(_Plan(settings, "sgd", 0.5, precision, 2)))
+    text = steps.trace(*given).lower(lowering_platforms=("cuda",)).as_text()
+    names = ("attend", "attend_back", "follow", "follow_back", "add_up", loss)
+    assert [name for name in names if f'name = "{name}"' not in text] == []
+    other = {"raise_", "raise_products"} - {loss}  # the control: the loss of the other precision
+    assert f'name = "{other.pop()}"' not in text
 
 
 def test_programs_never_leave_a_token_over():
